@@ -38,6 +38,11 @@ pub struct Combination {
 }
 
 impl Combination {
+    /// The parts of its name without the seed's.
+    fn parts_but_seed(&self) -> Vec<&str> {
+        self.parts.iter().filter(|(axis, _)| axis != SEED).map(|(_, part)| part.as_str()).collect()
+    }
+
     /// The keys of the run file that its axes set, with their values.
     pub(super) fn set_keys(&self) -> BTreeMap<String, Value> {
         self.sets.iter().map(|set| (set.key.clone(), set.value.clone())).collect()
@@ -122,6 +127,8 @@ impl Matrix {
     fn check_names(&self, combinations: &[Combination]) -> Result<(), Diagnostic> {
         let file = self.source.path().display();
         let mut seen: BTreeMap<String, &Combination> = BTreeMap::new();
+        let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        let has_trials = self.tune.is_some() || self.stable.is_some();
         for combination in combinations {
             let name = &combination.name;
             let empty = combination.parts.iter().find(|(_, part)| part.is_empty());
@@ -142,6 +149,16 @@ impl Matrix {
                 ))
                 .at(file)
                 .hint("values need different names: use [[axes.NAME]] entries, each with a label"));
+            }
+            let parts = combination.parts_but_seed();
+            if has_trials && *groups.entry(combination.group.to_lowercase()).or_insert(parts.clone()) != parts
+            {
+                let group = &combination.group;
+                return Err(Diagnostic::config(format!(
+                    "two combinations would share the trials of {group:?}"
+                ))
+                .at(file)
+                .hint("without the seed their names are equal: give [[axes.NAME]] entries other labels"));
             }
         }
         Ok(())
@@ -203,5 +220,29 @@ impl Matrix {
             }
         }
         Ok(sets)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// Two axes of labels with `_`, and the seed between them: all names differ, and without their seeds two are equal.
+    #[test]
+    fn combinations_of_other_values_do_not_share_trials() {
+        let entry = |axis: &str, label: &str| format!("[[axes.{axis}]]\nlabel = {label:?}\n");
+        let axes = [entry("a", "x_y"), entry("a", "x"), "[axes]\nrun.seed = [1]\n".into()];
+        let axes = [axes.concat(), entry("b", "z"), entry("b", "y_z")].concat();
+        let folder = tempfile::tempdir().unwrap();
+        let combinations = |trials: &str| {
+            let path = folder.path().join("m.toml");
+            std::fs::write(&path, format!("base = \"base.toml\"\n{trials}{axes}")).unwrap();
+            Matrix::read(&path).unwrap().combinations()
+        };
+        let names: Vec<String> = combinations("").unwrap().into_iter().map(|run| run.name).collect();
+        assert_eq!(names, ["x_y_s1_z", "x_y_s1_y_z", "x_s1_z", "x_s1_y_z"]);
+        let refused = combinations("[stable]\n").unwrap_err();
+        assert_eq!(refused.message, "two combinations would share the trials of \"x_y_z\"");
     }
 }

@@ -126,16 +126,13 @@ impl SweepFolder {
         Err(Diagnostic::config(message).at(task.folder.display()).hint(OTHER_NAME))
     }
 
-    /// Writes the run's resolved run file, from which its processes run. Call [`Self::check`] before.
+    /// Writes the run's resolved run file, from which its processes run. Call [`Self::check`] before: the file of a run that has begun
+    /// then changes only in the path of a sweep that was moved.
     ///
     /// # Errors
     /// The disk's error.
     pub fn write(&self, config: &RunConfig) -> Result<(), Diagnostic> {
-        let task = self.task(config, 0);
-        if RunFolder::holds_a_run(&task.folder) {
-            return Ok(());
-        }
-        self.put(&task.config, config.to_toml()?.as_bytes())
+        self.put(&self.task(config, 0).config, config.to_toml()?.as_bytes())
     }
 
     /// Writes a file: complete or not at all.
@@ -202,6 +199,30 @@ mod tests {
         fs::create_dir(root.path().join("sweep/b_s1")).unwrap();
         fs::write(root.path().join("sweep/b_s1/notes"), "mine").unwrap();
         assert_eq!(folder.check(&second).unwrap_err().message, "the run folder is not empty");
+    }
+
+    #[test]
+    fn a_run_of_a_moved_sweep_continues_in_its_new_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let begun = |at: &str| {
+            let mut config = config(root.path());
+            config.run.out = root.path().join(at).display().to_string();
+            config
+        };
+        let mut folder = SweepFolder::at(&root.path().join("sweep")).unwrap();
+        folder.claim().unwrap();
+        folder.write(&begun("sweep")).unwrap();
+        let run = folder.task(&begun("sweep"), 1).folder;
+        fs::create_dir(&run).unwrap();
+        fs::write(run.join(altgrad_run_folder::folder::STATUS), "").unwrap();
+        drop(folder);
+        fs::rename(root.path().join("sweep"), root.path().join("moved")).unwrap();
+        let folder = SweepFolder::at(&root.path().join("moved")).unwrap();
+        let config = begun("moved");
+        folder.check(&config).unwrap();
+        folder.write(&config).unwrap();
+        let read = altgrad_config::load(&folder.task(&config, 1).config, &[]).unwrap().0;
+        assert_eq!(read.run.out, config.run.out);
     }
 
     #[test]

@@ -79,6 +79,16 @@ impl Outcome {
         }
     }
 
+    /// The outcome for a run that continues to step `until`: one that was completed before that step is not completed. Its process may
+    /// have failed before it wrote a status of its own.
+    #[must_use]
+    pub(crate) fn up_to(mut self, until: u64) -> Self {
+        if self.state == OutcomeState::Completed && self.steps < until {
+            self.state = OutcomeState::Broken;
+        }
+        self
+    }
+
     /// True if nothing is left to do up to step `until`.
     #[must_use]
     pub fn is_done(&self, until: u64) -> bool {
@@ -172,6 +182,7 @@ mod tests {
             let outcome = Outcome::read(folder.path());
             assert_eq!((outcome.state, outcome.is_done(9)), (state, done), "{text}");
             assert!(!outcome.is_stable());
+            assert_eq!(outcome.up_to(9).has_ended(), done, "{text}");
         }
     }
 

@@ -89,13 +89,18 @@ pub struct Results {
 }
 
 impl Results {
-    /// True if every wanted run is done, and none lacks anything.
+    /// True if every wanted run and every search is done, and no run lacks anything.
     #[must_use]
     pub fn all_well(&self) -> bool {
         let well =
             |run: &RunResult| run.outcome.state == OutcomeState::Completed && run.outcome.faults.is_empty();
         self.runs.iter().filter(|run| run.is_wanted).all(|run| well(run) && run.failure.is_none())
-            && self.stable.iter().all(|stable| !stable.broken)
+            && !self.has_broken_search()
+    }
+
+    /// True if a search for a rate has no result, because a trial is not done.
+    fn has_broken_search(&self) -> bool {
+        self.tuned.iter().any(|tuned| tuned.broken) || self.stable.iter().any(|stable| stable.broken)
     }
 
     /// The reason why the sweep is incomplete, and the effect of repeating the command.
@@ -112,7 +117,7 @@ impl Results {
         };
         let (waiting, others): (Vec<&RunResult>, Vec<&RunResult>) =
             self.runs.iter().filter(|run| run.is_wanted).filter(undone).partition(|run| waits(run));
-        if !others.is_empty() || self.stable.iter().any(|stable| stable.broken) {
+        if !others.is_empty() || self.has_broken_search() {
             "some runs or trials are not done; the same command tries those again."
         } else if !waiting.is_empty() {
             "some runs did not begin, because the last trials of [tune] diverged; give it other values."
@@ -252,9 +257,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn runs_of_different_builds_are_named() {
-        let results = |hashes: [&str; 3]| Results {
+    fn results(hashes: [&str; 3]) -> Results {
+        Results {
             name: "m".into(),
             matrix: "m.toml".into(),
             threads: 1,
@@ -265,7 +269,28 @@ mod tests {
             trial_failures: BTreeMap::new(),
             stopped: false,
             submitted: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_sweep_whose_trials_are_not_done_is_not_well_although_its_runs_are() {
+        let mut results = results(["1"; 3]);
+        assert!(results.all_well());
+        results.tuned.push(Tuned {
+            group: "x".into(),
+            key: "train.lr".into(),
+            seed: 1,
+            chosen: None,
+            at_edge: false,
+            broken: true,
+            trials: Vec::new(),
+        });
+        assert!(!results.all_well());
+        assert!(results.what_is_left().starts_with("some runs or trials are not done"));
+    }
+
+    #[test]
+    fn runs_of_different_builds_are_named() {
         assert!(results(["1", "1", "1"]).unlike().is_empty());
         let said = results(["1", "2", "3"]).unlike();
         assert_eq!(said, ["not all runs were made alike: a.so was 1 for x, 2 for y"]);

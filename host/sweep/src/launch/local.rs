@@ -17,10 +17,7 @@ use std::{
 use altgrad_base::{diagnostic::Diagnostic, interrupt};
 
 use super::task::{Ended, Task};
-use crate::{
-    outcome::OutcomeState,
-    progress::{SweepProgress, log},
-};
+use crate::progress::{SweepProgress, log};
 
 /// The time between two polls of the processes.
 const POLL: Duration = Duration::from_millis(20);
@@ -65,9 +62,7 @@ impl Local {
             {
                 match self.start(task) {
                     Ok(started) => running.push(started),
-                    Err(error) => {
-                        fail(&mut ended, progress, task, format!("cannot start its process ({error})"))
-                    }
+                    Err(error) => ended.fail(task, progress, format!("cannot start its process ({error})")),
                 }
             }
             if running.is_empty() {
@@ -111,20 +106,12 @@ impl Local {
 impl Running<'_> {
     /// Records its end.
     fn close(self, status: ExitStatus, ended: &mut Ended, progress: &mut SweepProgress) {
-        let outcome = self.task.outcome();
-        if outcome.is_done(self.task.until) && outcome.state == OutcomeState::Completed {
-            progress.ended(self.task, &outcome, None);
-        } else if !ended.stopped {
+        ended.close(self.task, progress, |outcome| {
             let reason = outcome.error.clone().filter(|_| status.code() == Some(1));
             let said = reason.or_else(|| log::error(&self.task.log, self.log_from));
-            fail(ended, progress, self.task, said.unwrap_or_else(|| how(status)));
-        }
+            said.unwrap_or_else(|| how(status))
+        });
     }
-}
-
-fn fail(ended: &mut Ended, progress: &mut SweepProgress, task: &Task, reason: String) {
-    progress.ended(task, &task.outcome(), Some(&reason));
-    ended.failures.insert(task.name.clone(), reason);
 }
 
 /// The end of a process that reported none.

@@ -15,10 +15,7 @@ use std::{
 use altgrad_base::{diagnostic::Diagnostic, files, interrupt};
 
 use super::task::{Ended, Task};
-use crate::{
-    outcome::OutcomeState,
-    progress::{SweepProgress, log},
-};
+use crate::progress::{SweepProgress, log};
 
 /// Between two questions to the controller.
 const POLL: Duration = Duration::from_secs(2);
@@ -74,20 +71,13 @@ impl Slurm {
         let stopped = self.watch(&job, &begun, progress)?;
         let mut ended = Ended { stopped, ..Ended::default() };
         for (task, from) in begun {
-            let outcome = task.outcome();
-            if outcome.is_done(task.until) && outcome.state == OutcomeState::Completed {
-                progress.ended(task, &outcome, None);
-            } else if !stopped {
+            ended.close(task, progress, |outcome| {
                 let reason = outcome.error.clone().or_else(|| log::error(&task.log, from));
-                let reason = reason.unwrap_or_else(|| {
-                    format!(
-                        "its task of job {job} ended without an error message; see {}",
-                        self.folder.display()
-                    )
-                });
-                progress.ended(task, &outcome, Some(&reason));
-                ended.failures.insert(task.name.clone(), reason);
-            }
+                reason.unwrap_or_else(|| {
+                    let folder = self.folder.display();
+                    format!("its task of job {job} ended without an error message; see {folder}")
+                })
+            });
         }
         Ok(ended)
     }

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
-use crate::outcome::Outcome;
+use crate::{
+    outcome::{Outcome, OutcomeState},
+    progress::SweepProgress,
+};
 
 /// A run to be done.
 #[derive(Debug, Clone)]
@@ -22,10 +25,10 @@ pub struct Task {
 }
 
 impl Task {
-    /// The outcome in the run folder.
+    /// The outcome in the run folder, for a run up to [`Self::until`].
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        Outcome::read(&self.folder)
+        Outcome::read(&self.folder).up_to(self.until)
     }
 
     /// True if nothing is left to do.
@@ -56,4 +59,32 @@ pub struct Ended {
     pub stopped: bool,
     /// The job that runs it now, if no process waits for it.
     pub submitted: Option<String>,
+}
+
+impl Ended {
+    /// Records the end of a run's process. `reason` names that of one that neither completed nor diverged. A run that diverged is no
+    /// failure: the same command would not try it again.
+    pub(super) fn close(
+        &mut self,
+        task: &Task,
+        progress: &mut SweepProgress,
+        reason: impl FnOnce(&Outcome) -> String,
+    ) {
+        let outcome = task.outcome();
+        match outcome.state {
+            OutcomeState::Completed => progress.ended(task, &outcome, None),
+            OutcomeState::Diverged => {
+                let error = outcome.error.as_deref();
+                progress.ended(task, &outcome, Some(error.unwrap_or("its held-out loss is not finite")));
+            }
+            OutcomeState::Missing | OutcomeState::Broken if self.stopped => {}
+            OutcomeState::Missing | OutcomeState::Broken => self.fail(task, progress, reason(&outcome)),
+        }
+    }
+
+    /// Records a failure.
+    pub(super) fn fail(&mut self, task: &Task, progress: &mut SweepProgress, reason: String) {
+        progress.ended(task, &task.outcome(), Some(&reason));
+        self.failures.insert(task.name.clone(), reason);
+    }
 }

@@ -173,6 +173,7 @@ fn a_run_that_diverges_is_reported_and_not_begun_again() {
     );
     let first = bench.host(&["sweep", "m.toml", "--jobs", "2"]);
     assert_eq!(first.code, 1, "{}{}", first.stdout, first.stderr);
+    assert!(first.stderr.contains("all runs are done; some diverged"), "{}", first.stderr);
     let status = |name: &str| fs::read(bench.path(&format!("runs/m/{name}/run.json"))).unwrap();
     let before = status("E5M2_lr1e18_s1");
     assert_eq!(run_of(&results(&bench), "E5M2_lr0.01_s1")["state"], "completed");
@@ -320,7 +321,7 @@ fn the_largest_stable_rate_is_bracketed() {
 }
 
 #[test]
-fn ctrl_c_ends_runs_with_checkpoints_and_the_same_command_goes_on() {
+fn sigterm_ends_runs_with_checkpoints_and_the_same_command_goes_on() {
     let bench = bench(&MATRIX.replace("max_steps = 8", "max_steps = 400"));
     let args = ["sweep", "m.toml", "--jobs", "2", "--threads", "1"];
     let mut child = bench.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -333,7 +334,7 @@ fn ctrl_c_ends_runs_with_checkpoints_and_the_same_command_goes_on() {
     let other = bench.host(&args);
     assert_eq!(other.code, 2);
     assert!(other.stderr.contains("another process is running this sweep"), "{}", other.stderr);
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let interrupted = |run: &&str| {
         let status = fs::read_to_string(bench.path(&format!("runs/m/{run}/run.json")));
@@ -343,4 +344,53 @@ fn ctrl_c_ends_runs_with_checkpoints_and_the_same_command_goes_on() {
     let outcome = bench.host(&args);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(RUNS.iter().all(|run| run_of(&results(&bench), run)["steps"] == 400));
+}
+
+/// A sweep that was interrupted and moved continues its runs in the new folder, and makes no other.
+#[test]
+fn a_moved_sweep_continues_its_runs_where_they_are() {
+    let bench = bench(&MATRIX.replace("[\"E5M2\", \"E4M3\"]", "[\"E5M2\"]").replace("[1, 2]", "[1]"));
+    assert_eq!(bench.host(&["sweep", "m.toml", "--quiet"]).code, 0);
+    let rows = bench.read("runs/m/E5M2_s1/metrics.csv");
+    // As if it had been killed after its last checkpoint.
+    let status = bench.read("runs/m/E5M2_s1/run.json").replace("\"completed\"", "\"running\"");
+    bench.write("runs/m/E5M2_s1/run.json", &status);
+    fs::create_dir(bench.path("moved")).unwrap();
+    fs::rename(bench.path("runs/m"), bench.path("moved/m")).unwrap();
+    let outcome = bench.host(&["sweep", "m.toml", "--out", "moved"]);
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    assert!(!bench.path("runs/m").exists(), "the run began again in the old folder");
+    assert_eq!(bench.read("moved/m/E5M2_s1/metrics.csv"), rows);
+    assert!(bench.read("moved/m/E5M2_s1/run.json").contains("\"resumes\""));
+}
+
+/// A trial of the second rung that cannot begin, with the status of the first rung in its folder, is no result.
+#[test]
+fn a_trial_that_fails_at_a_later_rung_is_tried_again() {
+    let tune = "[tune]\nvalues = [0.02, 0.01]\nrungs = [4]\n[axes]\n";
+    let matrix = MATRIX.replace("[axes]\n", tune).replace("[\"E5M2\", \"E4M3\"]", "[\"E5M2\"]");
+    let bench = bench(&matrix);
+    let sweep = || bench.host(&["sweep", "m.toml", "--quiet"]);
+    assert_eq!(sweep().code, 0);
+    let tuned = || results(&bench)["tuned"][0].clone();
+    let whole = tuned();
+    // The winner, as it was at the end of the first rung, with a checkpoint that cannot be read.
+    let name = format!("E5M2_lr{}_s{}", whole["chosen"], whole["seed"]);
+    let trials = bench.path("runs/m/.sweep/trials");
+    let (judgements, trial) = (trials.with_extension("json"), trials.join(&name));
+    let mut judged: Value = serde_json::from_slice(&fs::read(&judgements).unwrap()).unwrap();
+    judged.as_object_mut().unwrap().remove(&format!("{name}@8")).unwrap();
+    fs::write(&judgements, judged.to_string()).unwrap();
+    let status = fs::read_to_string(trial.join("run.json")).unwrap();
+    fs::write(trial.join("run.json"), status.replace("\"steps\": 8,", "\"steps\": 4,")).unwrap();
+    fs::rename(trial.join("checkpoints"), trials.join("aside")).unwrap();
+    fs::create_dir_all(trial.join("checkpoints/step-000004")).unwrap();
+    let failed = sweep();
+    assert_eq!(failed.code, 1, "{}{}", failed.stdout, failed.stderr);
+    assert!(failed.stderr.contains("some runs or trials are not done"), "{}", failed.stderr);
+    assert_eq!((&tuned()["broken"], &tuned()["chosen"]), (&true.into(), &Value::Null));
+    fs::remove_dir_all(trial.join("checkpoints")).unwrap();
+    fs::rename(trials.join("aside"), trial.join("checkpoints")).unwrap();
+    assert_eq!(sweep().code, 0);
+    assert_eq!(tuned()["chosen"], whole["chosen"]);
 }
