@@ -9,6 +9,33 @@ SEEDS = 5
 T_975, T_800 = 2.776445, 0.940965
 
 
+def losses_of(runs):
+    """Losses of the ended runs of a sweep, by case and seed: NaN for those that diverged or failed."""
+    cells = {}
+    for run in runs:
+        if run["state"] not in ("missing", "broken"):
+            loss = run["final_val_loss"] if run["state"] == "completed" else None
+            cells.setdefault(run["axes"]["case"], {})[run["axes"]["run.seed"]] = math.nan if loss is None else round(loss, 6)
+    return cells
+
+
+def records(cells):
+    """Rows of these losses: case, seed, loss."""
+    return [(case, seed, f"{loss:.6f}".replace("nan", "NaN")) for case, of in cells.items() for seed, loss in of.items()]
+
+
+def complete(of):
+    """True if each seed has a finite loss."""
+    return len(of) == SEEDS and all(map(math.isfinite, of.values()))
+
+
+def differences_to_fp32(cells):
+    """The difference of each complete case, its correction, and the quantile of the strictest of these tests."""
+    cases = [case for case, of in cells.items() if case != "fp32" and complete(of) and complete(cells.get("fp32", {}))]
+    found = {case: difference(cells[case], cells["fp32"]) for case in cases}
+    return found, holm(found), quantile(0.05 / max(len(found), 1))
+
+
 def probability(t):
     """Two-sided, of Student's t with 4 degrees of freedom, in closed form."""
     share = t * t / (4 + t * t)

@@ -11,7 +11,7 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 sys.path.append(str(HERE.parent))
-from paired import SEEDS, T_800, T_975, difference, holm, quantile  # noqa: E402
+from paired import SEEDS, T_800, T_975, differences_to_fp32, losses_of, records  # noqa: E402
 
 STEPS = [1, 5, 10, 20, 50, 100, 150, 199]
 METRICS = {
@@ -43,19 +43,15 @@ def write(name, head, rows):
 
 
 def main(runs):
-    cells = {}
-    for run in json.loads((pathlib.Path(runs) / "sweep.json").read_text())["runs"]:
-        cells.setdefault(run["axes"]["case"], {})[run["axes"]["run.seed"]] = run["final_val_loss"]
-    write("losses.csv", ["case", "seed", "held_out_loss"], [(case, seed, f"{loss:.6f}") for case, of in cells.items() for seed, loss in of.items()])
+    cells = losses_of(json.loads((pathlib.Path(runs) / "sweep.json").read_text())["runs"])
+    write("losses.csv", ["case", "seed", "held_out_loss"], records(cells))
     rows = list(timeline(runs, cells))
     write("timeline.csv", ["case", "step", *METRICS], rows)
-    rounded = {case: {seed: round(loss, 6) for seed, loss in of.items()} for case, of in cells.items()}
-    found = {case: difference(of, rounded["fp32"]) for case, of in rounded.items() if case != "fp32"}
-    corrected, strictest = holm(found), quantile(0.05 / len(found))
+    found, corrected, strictest = differences_to_fp32(cells)
     for case, (mean, error, _) in found.items():
         text = f"{mean:+.4f} ± {T_975 * error:.4f}".replace("-", "−")
         text = f"**{text}**" if corrected[case] < 0.05 else text
-        print(f"| {case} | {sum(rounded[case].values()) / SEEDS:.4f} | {text} | {(strictest + T_800) * error:.4f} |")
+        print(f"| {case} | {sum(cells[case].values()) / SEEDS:.4f} | {text} | {(strictest + T_800) * error:.4f} |")
     for row in rows:
         print("| " + " | ".join(map(str, row)) + " |")
 

@@ -1,7 +1,8 @@
 """Record and table of the reference experiment: python3 results/reference/evaluate.py [RUNS]
 
 RUNS is the sweep's folder (`runs/reference`). Writes steps.csv beside this file, and prints the table of README.md: each run at the last
-evaluation that it shares with bf16. Without RUNS it prints the table of the recorded file. A test of the project computes it again.
+evaluation after the first step that it shares with bf16. Runs that are not in the folder keep their recorded rows. Without RUNS it prints the table of the recorded
+file. A test of the project computes it again.
 """
 
 import csv
@@ -25,12 +26,19 @@ EVERY = 10
 MARGIN = 0.1
 
 
+def recorded():
+    with open(HERE / "steps.csv", newline="") as file:
+        return list(csv.reader(file))[1:]
+
+
 def steps(runs):
-    """Rows of steps.csv. The final evaluation has the number of the steps done."""
+    """Rows of steps.csv, runs in the order of the matrix. The final evaluation has the number of the steps done."""
+    before = recorded()
     for run in json.loads((pathlib.Path(runs) / "sweep.json").read_text())["runs"]:
         label = run["axes"]["case"]
         record = pathlib.Path(runs) / run["name"] / "metrics.csv"
         if not record.exists():
+            yield from (row for row in before if row[0] == label)
             continue
         with open(record, newline="") as file:
             for row in csv.DictReader(file):
@@ -46,7 +54,10 @@ def table(rows):
         runs.setdefault(label, {})[int(step)] = values
     losses = {label: {step: of["held_out_loss"] for step, of in run.items() if "held_out_loss" in of} for label, run in runs.items()}
     for label, run in runs.items():
-        step = max(losses[label].keys() & losses["bf16"].keys())
+        shared = [step for step in losses[label].keys() & losses["bf16"].keys() if step > 0]
+        if not shared:
+            continue
+        step = max(shared)
         loss, ratio = losses[label][step], losses[label][step] / losses["bf16"][step]
         of = {name: [row[name] for at, row in run.items() if at <= step and name in row] for name in METRICS}
         cosine, stall = (f"{sum(of[name]) / len(of[name]):.4f}" if of[name] else "" for name in ("gradient_cosine", "bit_stall"))
@@ -57,10 +68,10 @@ def table(rows):
 
 def main(runs=None):
     if runs:
+        rows = [["run", "step", *METRICS], *steps(runs)]
         with open(HERE / "steps.csv", "w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([["run", "step", *METRICS], *steps(runs)])
-    with open(HERE / "steps.csv", newline="") as file:
-        table(list(csv.reader(file))[1:])
+            csv.writer(file, lineterminator="\n").writerows(rows)
+    table(recorded())
 
 
 main(*sys.argv[1:])

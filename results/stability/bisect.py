@@ -41,7 +41,8 @@ def is_stable(host, form, optimizer, seed, rate):
         run = json.loads(record.read_text())
         if run["status"] != "completed" and not run["diverged"]:
             sys.exit(f"this run failed for another reason than its rate: {run['error']}: {command}")
-        return run["status"] == "completed" and run["final_val_loss"] < run["unigram_entropy"]
+        loss = run["final_val_loss"]
+        return run["status"] == "completed" and loss is not None and loss < run["unigram_entropy"]
 
 
 def bisect(host, form, optimizer, seed):

@@ -11,24 +11,23 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 sys.path.append(str(HERE.parent))
-from paired import T_800, T_975, difference, holm, quantile  # noqa: E402
+from paired import T_800, T_975, differences_to_fp32, losses_of, records  # noqa: E402
 
 FORMATS = ["E4M3", "E5M2", "E3M4", "E7M0", "E1M6", "E2M1"]
 OPERANDS = ["queries", "keys", "values", "probabilities", "scores_grad", "attention_grad", "all"]
 
 
 def main(runs):
-    losses = {}
-    for run in json.loads((pathlib.Path(runs) / "sweep.json").read_text())["runs"]:
-        losses.setdefault(run["axes"]["case"], {})[run["axes"]["run.seed"]] = round(run["final_val_loss"], 6)
+    losses = losses_of(json.loads((pathlib.Path(runs) / "sweep.json").read_text())["runs"])
     with open(HERE / "attention.csv", "w", newline="") as file:
-        rows = ((case, seed, f"{loss:.6f}") for case, of in losses.items() for seed, loss in of.items())
-        csv.writer(file, lineterminator="\n").writerows([["case", "seed", "held_out_loss"], *rows])
-    found = {case: difference(of, losses["fp32"]) for case, of in losses.items() if case != "fp32"}
-    corrected, strictest = holm(found), quantile(0.05 / len(found))
+        csv.writer(file, lineterminator="\n").writerows([["case", "seed", "held_out_loss"], *records(losses)])
+    found, corrected, strictest = differences_to_fp32(losses)
     for form in FORMATS:
         cells = []
         for case in (f"{form}_{operand}" for operand in OPERANDS):
+            if case not in found:
+                cells.append("incomplete")
+                continue
             text = f"{found[case][0]:+.4f} ± {T_975 * found[case][1]:.4f}".replace("-", "−")
             cells.append(f"**{text}**" if corrected[case] < 0.05 else text)
         print(f"| {form} | " + " | ".join(cells) + " |")
