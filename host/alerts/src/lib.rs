@@ -136,6 +136,12 @@ impl Alerts {
         self.state.diverged_at
     }
 
+    /// Steps in a row, up to the last record, whose loss or gradients were NaN or infinite.
+    #[must_use]
+    pub fn nan_steps(&self) -> u64 {
+        self.state.nan_steps
+    }
+
     /// The lowest held-out loss so far. NaN is never the best.
     #[must_use]
     pub fn best(&self) -> Option<Evaluation> {

@@ -51,7 +51,7 @@ struct Evaluated<'a> {
 
 pub(super) fn run(command: &AlertsCommand) -> Result<ExitCode, Diagnostic> {
     let AlertsCommand::Evaluate(args) = command;
-    let set = settings(&args.set)?;
+    let set = altgrad_config::alert_settings(&args.set)?;
     let found = find::find(&args.runs);
     found.left_out.iter().for_each(|left| eprintln!("left out: {}: {}", left.path.display(), left.reason));
     let replayed = alert_replay::all(&found.runs, &set);
@@ -86,21 +86,6 @@ pub(super) fn run(command: &AlertsCommand) -> Result<ExitCode, Diagnostic> {
         score.iter().flat_map(Score::lines).for_each(|line| println!("{line}"));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The keys of `--set` as a table.
-fn settings(set: &[String]) -> Result<toml::Table, Diagnostic> {
-    let mut table = toml::Table::new();
-    for setting in set {
-        let parsed: Result<toml::Table, _> = setting.parse();
-        let parsed = parsed.map_err(|error| {
-            Diagnostic::config(format!("`{setting}` is not KEY=VALUE: {}", error.message()))
-                .at("--set")
-                .hint("for example --set kurtosis_growth=30, or --set 'overflow_threshold=\"off\"'")
-        })?;
-        table.extend(parsed);
-    }
-    Ok(table)
 }
 
 fn table(runs: &[Evaluated<'_>]) -> Table {

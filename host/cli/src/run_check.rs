@@ -51,7 +51,7 @@ fn plan(mut ready: ReadyRun) -> Result<String, Diagnostic> {
         "plan: {steps} steps of {tokens} tokens, {} in all; sinks: {sinks}",
         steps.saturating_mul(tokens)
     );
-    if let Some([needed, available]) = ready.setup.memory() {
+    if let Some([needed, available]) = ready.setup.memory {
         let gib = |bytes: f64| bytes / f64::from(1 << 30);
         plan += &format!("\nmemory: about {:.1} GiB of {:.1} GiB", gib(needed), gib(available));
     }
@@ -63,6 +63,9 @@ fn plan(mut ready: ReadyRun) -> Result<String, Diagnostic> {
         milliseconds(estimate.evaluation),
         estimate.evaluations,
     );
+    if let Some(time) = estimate.whole_split {
+        plan += &format!(", {} for the whole split at the end", milliseconds(time));
+    }
     Ok(plan)
 }
 

@@ -25,9 +25,8 @@ pub(super) struct NewArgs {
     /// Folder of the new crate. Default: the name.
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
-    /// Location of altgrad-plugin-api: a folder, or a version such as 0.1 in a registry. Default: the folder `plugin-api` beside
-    /// the executable, as in the archive.
-    #[arg(long, value_name = "PATH|VERSION")]
+    /// Folder of altgrad-plugin-api. Default: the folder `plugin-api` beside the executable, as in the archive.
+    #[arg(long, value_name = "PATH")]
     api: Option<String>,
 }
 

@@ -62,6 +62,11 @@ impl WeightsCommand {
 
 pub(super) fn run(command: WeightsCommand) -> Result<ExitCode, Diagnostic> {
     let WeightsCommand::Export { config: args, to, layout: LayoutArgument(convention) } = command;
+    if args.out.is_some() {
+        return Err(Diagnostic::config("an export has no run folder")
+            .at("--out")
+            .hint("name the file with `--to`"));
+    }
     let (config, shape, layout, values) = if is_saved(&args) {
         if !args.set.is_empty() || args.device.is_some() {
             return Err(Diagnostic::config("a trained model is exported as it is")

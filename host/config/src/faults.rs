@@ -55,9 +55,13 @@ impl Faults {
     /// Takes a fault; returns whether there may be others.
     fn take_in(&mut self, fault: Diagnostic, source: Option<&Source>) -> bool {
         let place = fault.place.clone().unwrap_or_default();
-        let key = source.and_then(|source| source.key_at(&place)).map(|key| meant(&key));
+        let is_named = |key: &str| named(&fault.message).any(|name| name == key);
+        let key = source.and_then(|source| source.key_at(&place, is_named)).map(|key| meant(&key));
+        // A rule about several keys has the place of another key once its own is left out.
+        let names = |left_out: &str| named(&fault.message).any(|name| is_within(name, left_out));
         let follows = self.left_out.iter().any(|left_out| {
-            key.as_ref().map_or(place.ends_with("(default)"), |key| is_within(left_out, key))
+            names(left_out)
+                || key.as_ref().map_or(place.ends_with("(default)"), |key| is_within(left_out, key))
         });
         if !follows {
             self.reported.push(fault);
@@ -80,6 +84,11 @@ impl Faults {
             parent.and_then(|parent| parent.remove(last));
         }
     }
+}
+
+/// The names that a message has in backticks.
+fn named(message: &str) -> impl Iterator<Item = &str> {
+    message.split('`').skip(1).step_by(2)
 }
 
 /// True if a dotted key is `parent` or in it.

@@ -39,6 +39,26 @@ pub(super) fn load_parsed(
 /// A fault, and the source if the file could be parsed.
 pub(super) type Refusal = (Diagnostic, Option<Box<Source>>);
 
+/// Keys of `[alerts]` for a recorded run, given as `--set` with or without `alerts.`: checked as those of a run file.
+///
+/// # Errors
+/// A setting is no key and value, or its key or value is wrong.
+pub fn alert_settings(set: &[String]) -> Result<Table, Diagnostic> {
+    const SECTION: &str = "alerts.";
+    let settings = set.iter().map(|raw| format!("{SECTION}{}", raw.strip_prefix(SECTION).unwrap_or(raw)));
+    let settings: Vec<String> = settings.collect();
+    let (mut table, mut source) = Source::parse(Path::new("--set"), String::new())?;
+    let check = |table: &Table, source: &Source| {
+        let config = read(table.clone(), source)?;
+        validate::validate_keys(&config, source, |key| key.starts_with(SECTION))
+    };
+    overrides::apply(&mut table, &mut source, &settings)
+        .and_then(|()| check(&table, &source))
+        .map_err(hints::with_hint)?;
+    let section = table.remove("alerts").and_then(|section| section.try_into().ok());
+    Ok(section.unwrap_or_default())
+}
+
 /// Another file about runs, such as a sweep's matrix: keys, types and places are reported as for run files. `what` names it in
 /// messages.
 pub fn read_as<T: DeserializeOwned>(path: &Path, what: &str) -> Result<(T, Source), Diagnostic> {

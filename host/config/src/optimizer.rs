@@ -1,9 +1,15 @@
 //! `[optimizer]`: which optimizer, its groups of parameters, and how the host stores its states.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Serialize,
+    de::{
+        self, Deserializer, MapAccess, Unexpected, Visitor,
+        value::{MapAccessDeserializer, StrDeserializer},
+    },
+};
 
 use super::choices::RoundingChoice;
 
@@ -60,13 +66,39 @@ fn one() -> f64 {
 /// The type of a state: `"f32"`, `"bf16"`, or a table that names a format of up to 8 bits.
 ///
 /// The optimizer always computes in f32: the host converts before and after each update.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "`f32`, `bf16` or a table { format, block, rounding, min_size, expand }")]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
 pub enum StateStorage {
     /// Floats.
     Float(StateFloat),
     /// Codes.
     Codes(StateCodes),
+}
+
+// By the type of the value: trying one variant after the other would lose the key of an error in the table.
+impl<'de> Deserialize<'de> for StateStorage {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct FloatOrCodes;
+
+        impl<'de> Visitor<'de> for FloatOrCodes {
+            type Value = StateStorage;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`f32`, `bf16` or a table { format, block, rounding, min_size, expand }")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<StateStorage, E> {
+                let float = StateFloat::deserialize(StrDeserializer::<de::value::Error>::new(text));
+                float.map(StateStorage::Float).map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<StateStorage, A::Error> {
+                StateCodes::deserialize(MapAccessDeserializer::new(map)).map(StateStorage::Codes)
+            }
+        }
+
+        deserializer.deserialize_any(FloatOrCodes)
+    }
 }
 
 /// A type of floats.

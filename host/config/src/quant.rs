@@ -51,7 +51,9 @@ pub struct QuantSection {
     /// The source of second uses of operands in the backward pass: the weight in dgrad, the input and the gradient in wgrad.
     /// Default: `reuse`.
     pub source: Option<UseSourceChoice>,
-    /// A Hadamard transform of both operands of all products, along the contraction. Default: none.
+    /// A Hadamard transform of both operands of all products, along the contraction: `{ hadamard = 16, signs = "te", to = "bf16" }`.
+    /// `hadamard`: elements of a tile, a power of two from 2 to 256. `signs`: factors of elements before the transform, `none`, `te`
+    /// (Transformer Engine's 16) or `seed`; default: `none`. `to`: type of the results, `f32` or `bf16`; default: `f32`. Default: none.
     pub transform: Option<TransformChoice>,
     /// Casts by use.
     #[serde(deserialize_with = "table")]
@@ -178,7 +180,7 @@ pub struct LayerRule {
     /// The source of second uses.
     #[serde(default)]
     pub source: Option<UseSourceChoice>,
-    /// A Hadamard transform, or `none`.
+    /// A Hadamard transform, or `none`; a table as in `[quant]`.
     #[serde(default)]
     pub transform: Option<TransformChoice>,
     /// Straight-through estimator.

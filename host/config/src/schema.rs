@@ -389,8 +389,8 @@ pub struct CheckpointSection {
     pub keep_last: usize,
     /// Whether each best evaluation writes a checkpoint, which is kept in addition to the newest.
     pub keep_best: bool,
-    /// Whether the state is saved separately before a loss or gradient that is not finite, and after a divergence. Only the first
-    /// three such events are saved.
+    /// Whether the state is saved separately before a loss or gradient that is not finite, after a divergence, and after the alert
+    /// `loss_rise`. Only the first three such events are saved.
     pub on_anomaly: bool,
 }
 

@@ -108,14 +108,15 @@ impl Source {
         }
     }
 
-    /// The written key whose name or value is at a place, as an error gives it; the longest of several.
-    pub(super) fn key_at(&self, place: &str) -> Option<String> {
+    /// The written key whose name or value is at a place, as an error gives it. Of several, as in one override, one that the error
+    /// names, or else the longest.
+    pub(super) fn key_at(&self, place: &str, is_named: impl Fn(&str) -> bool) -> Option<String> {
         let stands_there = |key: &&String| {
             [self.locate(key), self.locate_key(key)].iter().any(|own| {
                 place.strip_prefix(own.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
             })
         };
-        self.places.keys().filter(stands_there).max_by_key(|key| key.len()).cloned()
+        self.places.keys().filter(stands_there).max_by_key(|key| (is_named(key), key.len())).cloned()
     }
 
     /// As [`locate`](Self::locate), for an error about the key itself.

@@ -286,3 +286,23 @@ fn an_alphabet_of_odd_characters_survives_the_resolved_file() {
     config.data.alphabet = Some(odd.to_owned());
     assert_eq!(loaded(&config.to_toml().unwrap(), &[]).0.data.alphabet.as_deref(), Some(odd));
 }
+
+#[test]
+fn settings_of_alerts_are_checked_as_in_a_run_file() {
+    let settings = |raw: &str| super::alert_settings(&[raw.to_owned()]);
+    for raw in ["loss_rise_threshold=off", "alerts.loss_rise_threshold='off'"] {
+        assert_eq!(settings(raw).unwrap()["loss_rise_threshold"].as_str(), Some("off"), "{raw}");
+    }
+    assert!(super::alert_settings(&[]).unwrap().is_empty());
+    for (raw, message) in [
+        ("foo=1", "unknown key `alerts.foo`"),
+        ("kurtosis_growth=x", "`alerts.kurtosis_growth` must be a number, found string \"x\""),
+        ("cooldown_s=-1", "`alerts.cooldown_s` must be 0 or more, is -1.0"),
+        ("patience", "an override without `=` sets nothing"),
+    ] {
+        let error = settings(raw).unwrap_err();
+        assert_eq!(error.message, message);
+        assert_eq!(error.place, Some(format!("--set alerts.{raw}")));
+        assert!(error.hint.is_some());
+    }
+}

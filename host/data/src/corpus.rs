@@ -40,7 +40,7 @@ impl Corpus {
         if self.train.is_empty() {
             return Err(Diagnostic::config("the corpus is empty")
                 .at(&self.description)
-                .hint("name a file or folder with text in it at `data.dataset`"));
+                .hint("name a file with text, `text:FILE`, or a folder of token bins, `bins:DIR`, at `data.dataset`"));
         }
         for (split, tokens) in [("training", &self.train), ("validation", &self.val)] {
             if tokens.len() <= section.block_size {

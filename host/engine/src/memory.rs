@@ -37,25 +37,24 @@ const HEAD_ROLES: [Role; 5] =
     [Role::Grad, Role::GradWgrad, Role::ActivationWgrad, Role::WeightDgrad, Role::Logits];
 
 /// Bytes that training on the CPU needs, to within a third or so, and available bytes; `None` if these are unknown, or for the memory of a GPU.
-#[must_use]
-pub fn needed_and_available(
-    config: &RunConfig,
-    shape: &GptShape,
-    device: &ComputeDevice,
-) -> Option<[f64; 2]> {
+fn needed_and_available(config: &RunConfig, shape: &GptShape, device: &ComputeDevice) -> Option<[f64; 2]> {
     let available = available().filter(|_| cpu_ops::is_available(&device.tensors))?;
     Some([estimate(config, shape), available])
 }
 
 /// Refuses a run on the CPU that needs more memory than the machine has. Accepts any run if the available memory is unknown or a GPU's.
+/// Returns both, where they are known.
 ///
 /// # Errors
 /// The run needs too much memory: the error has the required and the available memory, and the keys to reduce.
-pub fn check(config: &RunConfig, shape: &GptShape, device: &ComputeDevice) -> Result<(), Diagnostic> {
-    let Some([needed, available]) =
-        needed_and_available(config, shape, device).filter(|[needed, available]| needed > available)
-    else {
-        return Ok(());
+pub fn check(
+    config: &RunConfig,
+    shape: &GptShape,
+    device: &ComputeDevice,
+) -> Result<Option<[f64; 2]>, Diagnostic> {
+    let known = needed_and_available(config, shape, device);
+    let Some([needed, available]) = known.filter(|[needed, available]| needed > available) else {
+        return Ok(known);
     };
     let gib = |bytes: f64| bytes / f64::from(1 << 30);
     let message =

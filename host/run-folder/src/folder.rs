@@ -5,6 +5,7 @@
 
 use std::{
     fs::{self, File, TryLockError},
+    io,
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -49,7 +50,7 @@ impl RunFolder {
     /// Checks that a run may write to the folder.
     ///
     /// # Errors
-    /// The folder is not empty, or the path is no folder.
+    /// The folder is not empty, cannot be written or made, or the path is no folder.
     pub fn check(path: &Path) -> Result<(), Diagnostic> {
         if path.to_str().is_none() {
             // Sinks receive the folder as text.
@@ -59,7 +60,7 @@ impl RunFolder {
         }
         let occupied = match fs::read_dir(path) {
             Ok(mut entries) => entries.next().is_some(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
             Err(error) => {
                 return Err(Diagnostic::config(format!("the run folder cannot be used ({error})"))
                     .at(path.display())
@@ -67,7 +68,7 @@ impl RunFolder {
             }
         };
         if !occupied {
-            return Ok(());
+            return writable(path).map_err(|error| cannot_make(path, &error));
         }
         let goes_on = if Self::holds_a_run(path) { "`--resume` resumes the run in it; " } else { "" };
         Err(Diagnostic::config("the run folder is not empty").at(path.display()).hint(format!(
@@ -81,11 +82,7 @@ impl RunFolder {
     /// As [`Self::check`], or the folder cannot be made.
     pub fn claim(path: &Path) -> Result<Self, Diagnostic> {
         Self::check(path)?;
-        let failed = |error: std::io::Error| {
-            Diagnostic::config(format!("cannot make the run folder ({error})"))
-                .at(path.display())
-                .hint(OTHER_PLACE)
-        };
+        let failed = |error: std::io::Error| cannot_make(path, &error);
         let path = std::path::absolute(path).map_err(failed)?;
         let created = path.ancestors().take_while(|folder| !folder.exists()).last().map(Path::to_path_buf);
         fs::create_dir_all(&path).map_err(failed)?;
@@ -201,6 +198,28 @@ impl RunFolder {
     }
 }
 
+fn cannot_make(path: &Path, error: &io::Error) -> Diagnostic {
+    Diagnostic::config(format!("cannot make the run folder ({error})")).at(path.display()).hint(OTHER_PLACE)
+}
+
+/// Whether this process may write to a folder, or to the nearest folder above it that exists.
+#[cfg(target_os = "linux")]
+fn writable(path: &Path) -> io::Result<()> {
+    use rustix::fs::Access;
+
+    let path = std::path::absolute(path)?;
+    match path.ancestors().find(|folder| folder.exists()) {
+        Some(folder) => Ok(rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?),
+        None => Ok(()),
+    }
+}
+
+/// Other systems answer when the folder is made.
+#[cfg(not(target_os = "linux"))]
+fn writable(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 /// [`lock`], tried for [`PATIENCE`].
 fn lock_patiently(path: &Path) -> Result<Option<File>, Diagnostic> {
     let begun = Instant::now();
@@ -280,6 +299,23 @@ mod tests {
         folder.look().unwrap();
         fs::remove_dir_all(&other).unwrap();
         assert!(folder.look().unwrap_err().message.contains("was deleted"));
+    }
+
+    /// Before a run begins, and without making anything.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_folder_that_cannot_be_made_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().unwrap();
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o555)).unwrap();
+        if fs::write(root.path().join("probe"), "").is_ok() {
+            println!("SKIPPED: this user, such as root, writes to read-only folders");
+            return;
+        }
+        for path in [root.path().to_path_buf(), root.path().join("runs/exp")] {
+            let error = RunFolder::check(&path).unwrap_err();
+            assert!(error.message.starts_with("cannot make the run folder (Permission denied"), "{error}");
+        }
     }
 
     #[test]

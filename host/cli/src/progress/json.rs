@@ -33,7 +33,8 @@ impl JsonProgress {
             Ok(report) => Progress {
                 status: if report.interrupted { RunStatus::Interrupted } else { RunStatus::Completed },
                 step: report.steps,
-                validation_loss: report.last_val_loss,
+                validation_loss: report.last_val.map(|last| last.loss),
+                validation_step: report.last_val.map(|last| last.step),
                 error: report.faults.last().map(Failure::from),
                 ..self.last
             },

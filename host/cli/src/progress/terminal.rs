@@ -19,8 +19,8 @@ pub(crate) struct TerminalProgress {
     display: Display,
     /// The first step of this process that was over, and when.
     first: Option<(u64, Instant)>,
-    /// The validation loss that was shown last.
-    validation: Option<f64>,
+    /// The step of the evaluation that was shown last.
+    evaluated: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl TerminalProgress {
         } else {
             Display::Lines
         };
-        Self { display, first: None, validation: None }
+        Self { display, first: None, evaluated: None }
     }
 
     /// The time until the last step, at the pace of this process, evaluations included; `None` at its first step.
@@ -54,11 +54,11 @@ impl TerminalProgress {
         (done > first).then(|| at.elapsed().mul_f64((total - done) as f64 / (done - first) as f64))
     }
 
-    /// The validation loss, if it is a new one.
-    fn evaluated(&mut self, progress: &Progress) -> Option<f64> {
-        let is_new = progress.validation_loss != self.validation;
-        self.validation = progress.validation_loss;
-        progress.validation_loss.filter(|_| is_new)
+    /// Step and loss of the last evaluation, if it is a new one.
+    fn new_evaluation(&mut self, progress: &Progress) -> Option<(u64, f64)> {
+        let step = progress.validation_step.filter(|step| self.evaluated != Some(*step))?;
+        self.evaluated = Some(step);
+        Some((step, progress.validation_loss?))
     }
 }
 
@@ -76,20 +76,19 @@ impl RunObserver for TerminalProgress {
         let rate = progress.tokens_per_s.unwrap_or(f64::NAN);
         let left = self.left(done, total);
         let left = left.map_or("?".to_owned(), |left| format!("{:.0} s", left.as_secs_f64().ceil()));
-        let evaluated = self.evaluated(progress);
+        let evaluated = self.new_evaluation(progress);
         match &self.display {
             Display::Nothing => {}
             Display::Bar(bar) => {
-                let held_out =
-                    self.validation.map_or(String::new(), |loss| format!("  validation loss {loss:.4}"));
+                let held_out = progress.validation_loss;
+                let held_out = held_out.map_or(String::new(), |loss| format!("  validation loss {loss:.4}"));
                 bar.set_length(total);
                 bar.set_message(format!("loss {loss:.4}{held_out}  {rate:.0} tokens/s  ETA {left}"));
                 bar.set_position(done);
             }
             Display::Lines => {
-                if let Some(held_out) = evaluated {
-                    // Evaluations come before the step's update.
-                    eprintln!("step {}/{total}  validation loss {held_out:.4}", done - 1);
+                if let Some((step, held_out)) = evaluated {
+                    eprintln!("step {step}/{total}  validation loss {held_out:.4}");
                 }
                 if done == total || done.is_multiple_of(interval(total)) {
                     eprintln!("step {done}/{total}  loss {loss:.4}  {rate:.0} tokens/s  ETA {left}");
@@ -129,6 +128,20 @@ mod tests {
     fn lines_come_every_so_many_steps() {
         assert_eq!([1, 50, 51, 500, 2000, 600_000].map(interval), [1, 1, 2, 10, 50, 20_000]);
         assert_eq!(interval(u64::MAX), 500_000_000_000_000_000);
+    }
+
+    /// Also if two evaluations have equal losses, or NaN, which equals nothing.
+    #[test]
+    fn an_evaluation_is_shown_once() {
+        let mut progress = TerminalProgress::new(true);
+        let mut shown = |step: u64, loss: f64| {
+            let (validation_step, validation_loss) = (Some(step), Some(loss));
+            let line = Progress { validation_step, validation_loss, ..Progress::default() };
+            progress.new_evaluation(&line).map(|(step, _)| step)
+        };
+        let losses = [(0, 2.5), (0, 2.5), (5, 2.5), (5, 2.5), (10, f64::NAN), (10, f64::NAN), (15, f64::NAN)];
+        let shown = losses.map(|(step, loss)| shown(step, loss));
+        assert_eq!(shown, [Some(0), None, Some(5), None, Some(10), None, Some(15)]);
     }
 
     #[test]

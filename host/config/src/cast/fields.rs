@@ -6,7 +6,7 @@ use altgrad_metrics::Role;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{self, MapAccess, Visitor},
+    de::{self, MapAccess, Unexpected, Visitor, value::MapAccessDeserializer},
 };
 use toml::Value;
 
@@ -30,7 +30,7 @@ pub struct CastFields {
     pub block: Option<BlockChoice>,
     /// The source of a second use.
     pub source: Option<UseSourceChoice>,
-    /// A Hadamard transform before the rounding, or `none`.
+    /// A Hadamard transform before the rounding, or `none`; a table as in `[quant]`.
     pub transform: Option<TransformChoice>,
     /// Straight-through estimator.
     pub ste: Option<SteChoice>,
@@ -57,8 +57,8 @@ impl CastFields {
 }
 
 /// A transform, or none where one would be inherited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Value", into = "Value")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(into = "Value")]
 pub enum TransformChoice {
     /// No transform.
     None,
@@ -66,17 +66,31 @@ pub enum TransformChoice {
     Hadamard(TransformSection),
 }
 
-impl TryFrom<Value> for TransformChoice {
-    type Error = String;
+// By the type of the value, not by way of a `Value`, which would lose the key of an error in the table.
+impl<'de> Deserialize<'de> for TransformChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NoneOrTable;
 
-    fn try_from(value: Value) -> Result<Self, Self::Error> {
-        match &value {
-            Value::String(text) if text == "none" => Ok(Self::None),
-            Value::Table(_) => TransformSection::deserialize(value)
-                .map(Self::Hadamard)
-                .map_err(|error| error.message().to_owned()),
-            _ => Err("must be \"none\" or a table such as { hadamard = 16 }".to_owned()),
+        impl<'de> Visitor<'de> for NoneOrTable {
+            type Value = TransformChoice;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"none\" or a table such as { hadamard = 16 }")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<TransformChoice, E> {
+                match text {
+                    "none" => Ok(TransformChoice::None),
+                    _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
+                }
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<TransformChoice, A::Error> {
+                TransformSection::deserialize(MapAccessDeserializer::new(map)).map(TransformChoice::Hadamard)
+            }
         }
+
+        deserializer.deserialize_any(NoneOrTable)
     }
 }
 
@@ -228,10 +242,13 @@ impl ResolvedCast {
         given.map_or_else(|| self.key.clone(), |(key, _)| format!("{key}.{field}"))
     }
 
-    /// The source, for a second use.
+    /// The source, for a second use. Values of the first use that no format rounds anew are reused.
     #[must_use]
     pub fn source(&self) -> UseSourceChoice {
-        self.fields.source.unwrap_or(UseSourceChoice::Reuse)
+        match self.fields.source {
+            Some(UseSourceChoice::Dequantized) if self.format().is_none() => UseSourceChoice::Reuse,
+            source => source.unwrap_or(UseSourceChoice::Reuse),
+        }
     }
 }
 

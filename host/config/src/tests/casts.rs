@@ -126,7 +126,12 @@ fn what_casts_cannot_be_is_refused_where_it_stands() {
         ("[quant]\nweight = 'E4M3'\nblock = 32\n[quant.scaling]\ngranularity = 'block'", "`quant.scaling.granularity` and `quant.block` both set the elements that share a scale", ":5:1", "remove one of them"),
         ("[quant]\nrecipe = 'mxpf8'", "there is no recipe `mxpf8`", ":2:10", "did you mean `mxfp8`?"),
         ("[quant]\nskip_last = '15'\nweight = 'E4M3'", "`quant.skip_last`: must be a number of blocks, or a share of all such as \"15%\"", ":2:13", ""),
-        ("[quant]\nweight = 'E4M3'\n[quant.cast.weight]\ntransform = 'fft'", "`quant.cast.weight.transform`: must be \"none\" or a table such as { hadamard = 16 }", ":4:13", ""),
+        ("[quant]\nweight = 'E4M3'\n[quant.cast.weight]\ntransform = 'fft'", "`quant.cast.weight.transform` must be \"none\" or a table such as { hadamard = 16 }, found string \"fft\"", ":4:13", ""),
+        ("[quant]\nweight = 'E4M3'\ntransform = { hadamard = 16, sign = 'te' }", "unknown key `quant.transform.sign`", ":3:30", "did you mean `signs`? known keys in `quant.transform`: hadamard, signs, to"),
+        ("[quant]\nweight = 'E4M3'\ntransform = { hadamard = 16, signs = 'sed' }", "`quant.transform.signs` must be `none`, `te` or `seed`, is \"sed\"", ":3:38", "did you mean `seed`?"),
+        ("[optimizer.states]\nm = { format = 'E4M3', blok = 16 }", "unknown key `optimizer.states.m.blok`", ":2:24", "did you mean `block`? known keys in `optimizer.states.m`: format, block, rounding, min_size, expand"),
+        ("[optimizer.states]\nm = { format = 'E4M3', rounding = 'up' }", "`optimizer.states.m.rounding` must be `nearest-even`, `nearest-away`, `toward-zero` or `stochastic`, is \"up\"", ":2:35", ""),
+        ("[optimizer.states]\nm = 'fp32'", "`optimizer.states.m` must be `f32`, `bf16` or a table { format, block, rounding, min_size, expand }, found string \"fp32\"", ":2:5", ""),
     ] {
         let error = try_load(text, &[]).map(|_| ()).unwrap_err();
         let said = (error.message.as_str(), error.place.as_deref().unwrap_or_default(), error.hint.as_deref().unwrap_or_default());

@@ -319,6 +319,16 @@ fn all_faults_of_a_file() {
     // further.
     assert_eq!(faults("[optimizer]\nname = 'adam'\nbeta3 = 1", "optimizer.name"), ["refused"]);
     assert_eq!(faults("[[sink]]\nname = 'a'\nqueue = 0\n[[sink]]\nname = 'b'\nqueue = 0", "none").len(), 1);
+    // A rule about two keys is broken once, not again by the default of the key that was left out.
+    let text = "[train]\nmax_steps = 20\nwarmup_steps = 100\n[quant]\nweight = 'E4M4'";
+    let found = faults(text, "quant.weight");
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("(100) must not be above") && found[1] == "refused", "{found:?}");
+    // All keys of an override have its place.
+    let set = ["quant.weight='E4M3'", "quant.transform={ hadamard = 16, sign = 'te' }"].map(str::to_owned);
+    std::fs::write(&file, "").unwrap();
+    let found = super::super::accept_or_list(&file, &set, |_, _| Ok(())).unwrap_err();
+    assert_eq!(found.len(), 1, "{found:?}");
     // Text that is no TOML is one fault.
     assert_eq!(faults("[train\nlr = -1", "none").len(), 1);
 }

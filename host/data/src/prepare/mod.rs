@@ -126,10 +126,15 @@ fn make(request: &Request, recipe: Recipe, pipeline: &Pipeline<'_>) -> Result<Pr
     let mut bins = Bins::new(&request.out, separator.clone())?;
     pipeline.encode(&tokenizer, |encoded| bins.add(encoded, &mut skips))?;
     if bins.documents() == 0 {
-        let reasons = skips.lines().join("; ");
+        // One text is counted twice, as two splits.
+        let reasons = if pipeline.input.is_one_text() { skips.firsts() } else { skips.lines() };
+        let reasons = reasons.join("; ");
         let why = if reasons.is_empty() { String::new() } else { format!(": {reasons}") };
         let hint = match pipeline.fitting()? {
             Some(fitting) => format!("its records fit `data prepare {fitting}`"),
+            None if request.dataset == Dataset::Text => {
+                "`text` takes files with text, or JSON lines with a field `text`".to_owned()
+            }
             None => format!("is it the data set `{}`?", request.dataset.name()),
         };
         return Err(Diagnostic::config(format!("no document can be used{why}"))

@@ -104,6 +104,11 @@ impl Skips {
         self.kinds.iter().map(|(kind, (count, _))| ((*kind).to_string(), *count)).collect()
     }
 
+    /// The first record of each reason, with the reason.
+    pub(super) fn firsts(&self) -> Vec<String> {
+        self.kinds.values().map(|(_, first)| first.clone()).collect()
+    }
+
     /// A line for each reason, with the first record it is about: `2 malformed, first at train.jsonl:7: ...`.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {

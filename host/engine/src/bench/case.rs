@@ -124,6 +124,19 @@ pub(super) fn build(folder: &Path, spec: &BenchSpec, case: &str) -> Result<Ready
     let file = folder.join("bench.toml");
     fs::write(&file, text)
         .map_err(|error| Diagnostic::run(format!("cannot write ({error})")).at(file.display()))?;
-    let (config, source) = altgrad_config::load(&file, &[])?;
-    ReadyRun::build(config, &source)
+    let built =
+        altgrad_config::load(&file, &[]).and_then(|(config, source)| ReadyRun::build(config, &source));
+    built.map_err(|error| of_case(error, case))
+}
+
+/// An error about the run file of a case in terms of the case: the user has not written the file.
+fn of_case(error: Diagnostic, case: &str) -> Diagnostic {
+    const CASES: &str = "a case is fp32, bf16, hybrid, recipe:NAME or a format, with parts such as +metrics";
+    let message = error.message.replace(" at `quant.weight`", "");
+    let is_unknown = ["unknown format", "there is no recipe"].iter().any(|start| message.starts_with(start));
+    let hint = match error.hint {
+        Some(hint) if is_unknown => Some(format!("{CASES}; {hint}")),
+        hint => hint,
+    };
+    Diagnostic { message, place: Some(format!("--case {case}")), excerpt: None, hint, fault: error.fault }
 }

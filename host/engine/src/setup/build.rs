@@ -1,9 +1,13 @@
 //! Building a run: all checks, opening of data, and initial parameters.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::Duration,
+};
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{LossScaleChoice, RunConfig, Source};
+use altgrad_config::{LossScaleChoice, QuantSection, RunConfig, Source};
 use altgrad_data::{Batches, Corpus, tokenizer::Tokenizer};
 use altgrad_loader::{
     Registry, SinkPlugin,
@@ -23,7 +27,7 @@ use crate::{
     metrics::{self, MetricId, MetricSetup, update_metrics::UpdateMetrics},
     model::{Gpt, GptShape, Layout, Params, weights},
     optimizer::OptimizerState,
-    quant::{QuantContext, Scaling, Site},
+    quant::{QuantContext, Role, Scaling, Site},
     state::{CastSchedule, LossScaler, TrainModel, TrainState},
     tensor,
 };
@@ -54,9 +58,12 @@ impl ReadyRun {
         }
         let shape = GptShape::new(&config.model, config.data.block_size, corpus.tokenizer.vocab());
         let in_phases = config.quant.schedule.iter().map(|phase| cast_schedule::config_of(&config, phase));
-        for config in [config.clone()].into_iter().chain(in_phases) {
-            memory::check(&config, &shape, &device).map_err(|error| place(error, source, "model"))?;
-        }
+        let memory = [config.clone()].into_iter().chain(in_phases).map(|config| {
+            memory::check(&config, &shape, &device).map_err(|error| place(error, source, "model"))
+        });
+        // Before the model takes its part of what is available.
+        let memory = memory.collect::<Result<Vec<_>, _>>()?;
+        let memory = memory.into_iter().flatten().max_by(|a, b| a[0].total_cmp(&b[0]));
         let layout = Layout::new(&shape);
         let optimizer = groups::groups(&config.optimizer, &registry, &layout).map_err(placed)?;
         config.optimizer.settings = option_table(optimizer.config());
@@ -77,6 +84,10 @@ impl ReadyRun {
         });
         let metrics = metrics::names(setups);
         warn_of_patterns(&config, &metrics);
+        let rounded = [&quant].into_iter().chain(&phases).flat_map(|quant| quant.sites());
+        for idle in idle_formats(&config.quant, &rounded.map(|site| site.role).collect()) {
+            tracing::warn!("{idle}");
+        }
         let sites = [&quant].into_iter().chain(&phases).flat_map(QuantContext::sites);
         let observed = quant.observation().into_iter().flat_map(|observation| observation.formats());
         let formats = sites.map(|site| &site.format).chain(observed);
@@ -122,6 +133,7 @@ impl ReadyRun {
             metrics,
             computed,
             scale_warning,
+            memory,
         };
         Ok(Self { setup, state, sinks })
     }
@@ -187,6 +199,20 @@ fn warn_of_patterns(config: &RunConfig, metrics: &[MetricId]) {
     }
 }
 
+/// The formats of `[quant]` that round nothing, if the tensors of the `rounded` roles are rounded. Second uses follow the first.
+fn idle_formats(quant: &QuantSection, rounded: &BTreeSet<Role>) -> Vec<String> {
+    let idle = Role::ALL.into_iter().filter(|role| role.first_use().is_none()).filter_map(|role| {
+        let cast = quant.cast(role, |_| false);
+        let format = cast.format().filter(|_| !rounded.contains(&role))?;
+        Some(format!(
+            "`{}` has no effect: no {} are rounded to {format}, every layer is excluded, skipped or switched off",
+            cast.key,
+            role.plural()
+        ))
+    });
+    idle.collect()
+}
+
 /// The rounding that a run file selects, for a use of its weights other than training.
 ///
 /// # Errors
@@ -209,5 +235,25 @@ fn starting_params(config: &RunConfig, layout: Layout, device: &ComputeDevice) -
             let values = values.into_iter().map(|values| tensor::flat(values, &device.tensors)).collect();
             Ok(Params { layout, values })
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_that_round_nothing_are_named() {
+        let idle = |quant: &str, rounded: &[Role]| {
+            let quant: QuantSection = toml::from_str(quant).unwrap();
+            idle_formats(&quant, &rounded.iter().copied().collect())
+        };
+        let text = "weight = 'E4M3'\nactivation = 'none'\ncast = { grad = { format = 'E5M2' } }";
+        assert!(idle(text, &[Role::Weight, Role::Grad]).is_empty() && idle("", &[]).is_empty());
+        let found = idle(text, &[Role::Weight]);
+        let said = "`quant.cast.grad.format` has no effect: no gradients are rounded to E5M2, every layer is excluded, skipped or switched off";
+        assert_eq!(found, [said]);
+        assert_eq!(idle(text, &[]).len(), 2);
     }
 }

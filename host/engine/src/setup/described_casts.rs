@@ -1,6 +1,7 @@
 //! The casts of a model's linear layers in words and numbers, for `run.json` and for readers.
 
 use altgrad_casts::{Limit, NonFinite, Operation, Order, Rule, Signs, Storage, ZeroBlock};
+use altgrad_config::PrecisionChoice;
 use altgrad_loader::rounding_name;
 use serde_json::{Map, Value, json};
 
@@ -23,7 +24,7 @@ pub fn linear_layers(quant: &QuantContext, layout: &Layout, device: &ComputeDevi
         let roles = Role::LINEAR.into_iter().filter_map(|role| {
             let said = said(quant, (layer, &spec.shape), role, device);
             let is_first = Role::FIRST_USES.contains(&role);
-            said.or(is_first.then(|| json!(TYPE))).map(|said| (role.name().to_string(), said))
+            said.or(is_first.then(|| json!(unrounded(quant)))).map(|said| (role.name().to_string(), said))
         });
         let roles: Map<String, Value> = roles.collect();
         match kinds.iter_mut().find(|(kind, _)| *kind == roles) {
@@ -46,7 +47,7 @@ fn said(
     device: &ComputeDevice,
 ) -> Option<Value> {
     let Some(site) = quant.site_of(layer, role) else {
-        return quant.is_unrounded(layer, role).then(|| json!(TYPE));
+        return quant.is_unrounded(layer, role).then(|| json!(unrounded(quant)));
     };
     let row = match role {
         Role::Weight | Role::Activation | Role::WeightGrad => Some(shape[1]),
@@ -84,6 +85,14 @@ fn said(
         said["transform"] = json!({ "hadamard": hadamard.size, "signs": signs, "to": to });
     }
     Some(said)
+}
+
+/// The type of an operand that no format rounds.
+fn unrounded(quant: &QuantContext) -> &'static str {
+    match quant.precision() {
+        PrecisionChoice::Fp32 => TYPE,
+        PrecisionChoice::Bf16 => "bf16",
+    }
 }
 
 /// The bits of a code and its share of the bits of its block's scale, to four digits. One scale of a whole tensor does not count.

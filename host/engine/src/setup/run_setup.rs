@@ -7,7 +7,7 @@ use altgrad_loader::{LibraryInfo, Registry, instance::Identity};
 use altgrad_run_folder::record::EvaluationKind;
 use serde_json::Value;
 
-use crate::{device::ComputeDevice, memory, metrics::MetricId, state::TrainModel};
+use crate::{device::ComputeDevice, metrics::MetricId, state::TrainModel};
 
 use super::schedule::Schedule;
 
@@ -37,6 +37,8 @@ pub struct RunSetup {
     /// The warning before the first step about the scales of initial weights, if they lose much signal to
     /// noise.
     pub scale_warning: Option<String>,
+    /// Bytes that the run needs, and available bytes before the model was made, where both are known.
+    pub memory: Option<[f64; 2]>,
 }
 
 impl RunSetup {
@@ -44,12 +46,6 @@ impl RunSetup {
     #[must_use]
     pub fn tokens_per_step(&self) -> u64 {
         (self.config.train.grad_accum * self.config.data.batch_size * self.config.data.block_size) as u64
-    }
-
-    /// Bytes that the run needs, and available bytes, where both are known.
-    #[must_use]
-    pub fn memory(&self) -> Option<[f64; 2]> {
-        memory::needed_and_available(&self.config, &self.model.gpt.shape, &self.device)
     }
 
     /// The run-wide index of a step's first micro-batch.
@@ -80,10 +76,10 @@ impl RunSetup {
         }
     }
 
-    /// Tokens that an evaluation during the run predicts.
+    /// Tokens that an evaluation predicts.
     #[must_use]
-    pub fn evaluation_tokens(&self) -> u64 {
-        match self.evaluation() {
+    pub fn evaluation_tokens(&self, kind: EvaluationKind) -> u64 {
+        match kind {
             EvaluationKind::Full => self.batches.tokens(Split::Validation).len() as u64,
             EvaluationKind::Sampled => {
                 let data = &self.config.data;

@@ -12,7 +12,7 @@ pub const SWEEP_RESULT: &str = "sweep.json";
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComparisonChoice {
-    /// The baseline: a configuration's label, or a run's name.
+    /// The baseline: the part of its runs' names that the baseline's axis value gives, such as `fp32`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
     /// The margin: the largest relative deviation from the baseline's loss that counts as

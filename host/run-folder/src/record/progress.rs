@@ -20,6 +20,8 @@ pub struct Progress {
     pub loss: Option<f64>,
     /// The newest held-out loss, nats per token.
     pub validation_loss: Option<f64>,
+    /// The step before whose update it was measured.
+    pub validation_step: Option<u64>,
     /// Training tokens per second, evaluation not counted.
     pub tokens_per_s: Option<f64>,
     /// Seconds since the run's start, pauses left out.

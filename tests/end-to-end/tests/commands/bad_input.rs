@@ -145,6 +145,8 @@ fn check_says_what_a_sound_run_file_takes() {
         assert!(line.starts_with(start), "{line}");
     }
     assert!(!bench.contents().contains(&"runs".to_string()));
+    let outcome = bench.host(&["check", "tiny.toml", "--set", "train.full_eval=end"]);
+    assert!(outcome.stdout.contains(" for the whole split at the end\nOK"), "{}", outcome.stdout);
 }
 
 /// A key is missing, or has another form: the run can start, and the user is told before it does.

@@ -23,9 +23,13 @@ fn cases_are_compared_with_the_first() {
 
 #[test]
 fn unknown_cases_are_refused() {
-    for (case, message) in
-        [("fp32+metric", "unknown part `metric` of case `fp32+metric`"), ("E9M9", "unknown format `E9M9`")]
-    {
+    for (case, message) in [
+        ("fp32+metric", "unknown part `metric` of case `fp32+metric`"),
+        (
+            "E9M9",
+            "unknown format `E9M9`\n  --> --case E9M9\nhint: a case is fp32, bf16, hybrid, recipe:NAME or",
+        ),
+    ] {
         let outcome = Bench::new().host(&["bench", "--case", case]);
         assert_eq!(outcome.code, 2, "{}", outcome.stderr);
         assert!(outcome.stderr.contains(message), "{}", outcome.stderr);

@@ -162,4 +162,6 @@ fn weights_go_to_gpt2s_layout_and_come_back_to_the_bit() {
     assert_ne!(bytes("gpt2.safetensors"), bytes("back.safetensors"));
     let misused = bench.host(&["weights", "export", "runs/tiny", "--to", "x", "--set", "run.seed=1"]);
     refused(&misused, "a trained model is exported as it is");
+    let misused = bench.host(&["weights", "export", "runs/tiny", "--to", "x", "--out", "y"]);
+    refused(&misused, "an export has no run folder");
 }

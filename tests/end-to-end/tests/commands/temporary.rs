@@ -63,7 +63,7 @@ fn commands_leave_nothing_in_the_folder_for_temporary_files() {
     assert_eq!(bench.contents(), due);
 }
 
-/// Starts a command, waits until `begun`, and presses Ctrl-C.
+/// Starts a command, waits until `begun`, and ends it with SIGTERM.
 fn interrupted(bench: &Bench, args: &[&str], begun: impl Fn() -> bool) {
     let mut command = bench.command(args);
     let quiet = command.stdout(Stdio::null()).stderr(Stdio::null()).env("TMPDIR", bench.path("tmp"));
@@ -73,13 +73,13 @@ fn interrupted(bench: &Bench, args: &[&str], begun: impl Fn() -> bool) {
         assert!(Instant::now() < until && child.try_wait().unwrap().is_none(), "{args:?} never began");
         thread::sleep(Duration::from_millis(2));
     }
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130), "{args:?}");
     assert_eq!(names(&bench.path("tmp")), [""; 0], "{args:?}");
 }
 
 #[test]
-fn ctrl_c_leaves_nothing_behind_either() {
+fn sigterm_leaves_nothing_behind_either() {
     let bench = bench();
     bench.write("long.txt", &"the quick brown fox jumps over the lazy dog\n".repeat(2_000_000));
     let before = bench.contents();

@@ -19,6 +19,17 @@ fn a_text_alone_is_cut_at_nine_tenths() {
     assert_eq!((bench.text("train").as_str(), bench.text("val").as_str()), ("01234567890123456é", "z"));
 }
 
+#[test]
+fn a_text_alone_without_text_is_one_fault() {
+    let bench = Bench::new();
+    for blank in ["", " \n \n"] {
+        let input = bench.write("blank.txt", blank);
+        let error = run(&bench.request(Dataset::Text, &input)).unwrap_err();
+        assert_eq!(error.message, "no document can be used: blank.txt: no text");
+        assert!(error.hint.is_some_and(|hint| hint.starts_with("`text` takes files with text")));
+    }
+}
+
 /// Text beyond the size of a part, and characters that take two passes.
 #[test]
 fn parts_of_a_text_are_the_text() {
