@@ -189,6 +189,29 @@ fn the_confirmation_of_where_is_that_of_its_records() {
     }
 }
 
+/// The columns of the table of recipes that results/recipes/casts.csv has, by recipe: means over seeds.
+fn columns_of_casts() -> BTreeMap<String, String> {
+    let mut recipes = BTreeMap::<String, [Vec<f64>; 9]>::new();
+    for line in read("results/recipes/casts.csv").lines().skip(1) {
+        let [recipe, _seed, cells @ ..] = &line.split(',').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let columns = recipes.entry(recipe.to_string()).or_default();
+        assert_eq!(cells.len(), columns.len(), "{line}");
+        columns.iter_mut().zip(cells).for_each(|(column, cell)| column.extend(cell.parse::<f64>()));
+    }
+    let shown = |[cosine, overflow, underflow, sqnr @ ..]: [Vec<f64>; 9]| {
+        let average = |column: &Vec<f64>| (!column.is_empty()).then(|| mean(column));
+        let rate = |column| average(column).map_or("-".into(), |rate| format!("{:.3}", 100.0 * rate));
+        let pair = |uses: &[Vec<f64>]| {
+            let present: Vec<String> = uses.iter().filter_map(average).map(|db| format!("{db:.1}")).collect();
+            if present.is_empty() { "-".to_string() } else { present.join(", ") }
+        };
+        let sqnr: Vec<String> = sqnr.chunks(2).map(pair).collect();
+        let cosine = mean(&cosine);
+        format!("{cosine:.5} | {} | {} | {}", rate(&overflow), rate(&underflow), sqnr.join(" | "))
+    };
+    recipes.into_iter().map(|(recipe, columns)| (recipe, shown(columns))).collect()
+}
+
 #[test]
 fn the_table_of_recipes_is_that_of_its_records() {
     let (page, recipes) = (read("results/recipes/README.md"), losses("results/recipes/losses.csv"));
@@ -196,16 +219,18 @@ fn the_table_of_recipes_is_that_of_its_records() {
     assert_eq!(recipes[&mxfp8], recipes[&same], "one test for both");
     let tested = recipes.iter().filter(|(recipe, _)| **recipe != baseline && **recipe != same);
     let found = tested.map(|(recipe, of)| (recipe.clone(), difference(of, &recipes[&baseline]))).collect();
-    let mut family = family(&found);
+    let (mut family, casts) = (family(&found), columns_of_casts());
     family.insert(&same, family[&mxfp8].clone());
     for (recipe, (text, detectable)) in &family {
         let all: Vec<f64> = recipes[*recipe].values().copied().collect();
         let (mean, deviation) = (mean(&all), deviation(&all));
         let text = text.replace('−', "-");
-        let row = format!("| {} | {mean:.4} ± {deviation:.4} | {text} | {detectable:.4} |", recipe[0]);
+        let casts = &casts[&recipe[0]];
+        let row =
+            format!("| {} | {mean:.4} ± {deviation:.4} | {text} | {detectable:.4} | {casts} |", recipe[0]);
         assert!(page.contains(&row), "results/recipes/README.md lacks {row}");
     }
-    assert_eq!(family.len(), 18);
+    assert_eq!((family.len(), casts.len()), (18, 19));
 }
 
 #[test]
