@@ -393,7 +393,7 @@ fn casts_that_do_not_fit_are_refused_where_they_stand() {
         (
             format!("{linear}[quant.cast.weight_dgrad]\nsource = 'dequantized'\nformat = 'none'"),
             "`quant.cast.weight_dgrad.format` has no effect here",
-            [6, 10],
+            [6, 1],
         ),
         (
             "[quant]\nrecipe = 'quartet'\n[quant.cast.grad_wgrad]\nsource = 'dequantized'".into(),

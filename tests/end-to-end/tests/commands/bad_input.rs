@@ -308,7 +308,7 @@ fn a_broken_library_in_the_folder_counts_only_when_it_is_needed() {
      WARN [scratch]/plugins/e5m2.so: plugin library refused: the file is not a shared library (no ELF header)
     error: unknown format `E5M2` at `quant.weight`
       --> tiny.toml:24:10
-    hint: no format is available; looked in [scratch]/plugins (it holds adamw.so, csv.so, e5m2.so); [scratch]/plugins/e5m2.so: plugin library refused: the file is not a shared library (no ELF header)
+    hint: no format is available; looked in [scratch]/plugins (it holds adamw.so, csv.so, e5m2.so); [scratch]/plugins/e5m2.so: plugin library refused: the file is not a shared library (no ELF header); a plugin is a `cdylib` built by cargo; see `plugins inspect`
     ");
 }
 

@@ -63,17 +63,15 @@ fn a_resume_that_would_replace_results_is_refused() {
     let last = bench.path("run/checkpoints/last");
     let longer = format!("train.max_steps={}", done + 9);
     let set = [
-        "--set",
         &longer,
-        "--set",
         "train.lr=1e30",
-        "--set",
         "train.min_lr=1e30",
-        "--set",
         "alerts.nan_patience=2",
+        "checkpoint.keep_best=false",
     ];
+    let set: Vec<&str> = set.into_iter().flat_map(|set| ["--set", set]).collect();
     let fork = ["--out", "fork", "--resume-anyway", "--resume", last.to_str().unwrap()];
-    let failed = host(&bench, &[&fork[..], &set[..]].concat());
+    let failed = host(&bench, &[&fork[..], &set].concat());
     assert_eq!(failed.code, 1, "{}", failed.stderr);
     assert!(failed.stderr.contains("--out DIR` begins there again"), "{}", failed.stderr);
 
