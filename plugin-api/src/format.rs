@@ -58,7 +58,8 @@ pub struct Minifloat {
 pub enum FormatSpec {
     /// A minifloat.
     Minifloat(Minifloat),
-    /// Any other code: `values[code]`, f32, 2^bits of them (posits, logarithmic, integer, lookup).
+    /// Any other code: `values[code]`, f32, 2^bits of them (posits, logarithmic, integer, lookup). At least two finite values differ,
+    /// and one is above 0.
     Table(RVec<f32>),
 }
 
@@ -158,11 +159,11 @@ impl<'a> QuantParams<'a> {
 pub const OVERFLOW_ULPS: u32 = 2;
 
 /// True if a scaled element counts as overflow in a format with finite values from `least` to `most`: it lies more than
-/// [`OVERFLOW_ULPS`] outside this range. NaN never counts.
+/// [`OVERFLOW_ULPS`] outside this range, or is infinite. NaN never counts.
 #[must_use]
 pub fn overflows(scaled: f32, least: f32, most: f32) -> bool {
     let beyond = |value: f32, next: fn(f32) -> f32| (0..OVERFLOW_ULPS).fold(value, |value, _| next(value));
-    scaled < beyond(least, f32::next_down) || scaled > beyond(most, f32::next_up)
+    scaled.is_infinite() || scaled < beyond(least, f32::next_down) || scaled > beyond(most, f32::next_up)
 }
 
 /// Statistics of one quantization call. To combine parts, counts and sums are added, and the larger `amax` is taken.
@@ -286,5 +287,21 @@ pub trait Format: Send + Sync + Sized + 'static {
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
         let _ = (op, target);
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn infinities_overflow_in_every_range() {
+        for most in [1.0, f32::MAX.next_down().next_down(), f32::MAX] {
+            let counted = [f32::INFINITY, f32::NEG_INFINITY].map(|scaled| overflows(scaled, -most, most));
+            assert_eq!(counted, [true; 2], "{most:e}");
+            assert!(!overflows(f32::MAX.min(most), -most, most) && !overflows(f32::NAN, -most, most));
+        }
+        let [near, far] = [1f32.next_up().next_up(), 1f32.next_up().next_up().next_up()];
+        assert_eq!([near, far, -far].map(|scaled| overflows(scaled, 0.0, 1.0)), [false, true, true]);
     }
 }

@@ -74,8 +74,11 @@ impl Blocks {
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
 pub struct Scales<'a> {
-    /// `[blocks, 2]`: each block's scale, finite and positive, and the inverse: `1 / scale`, rounded once to f32. A value is
-    /// multiplied by the scale before rounding, and by the inverse afterwards.
+    /// `[blocks, 2]`: each block's scale, by which values are multiplied before rounding, and its inverse, by which they are
+    /// multiplied afterwards.
+    ///
+    /// Both are rounded to f32. A scale is finite and positive, and its inverse at least 0. With `scaling.nonfinite = "poison"`, both
+    /// are NaN in a block with a NaN or an infinity.
     pub pairs: RSlice<'a, [f32; 2]>,
     /// The blocks of elements that share a scale.
     pub blocks: Blocks,

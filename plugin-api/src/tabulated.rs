@@ -64,7 +64,7 @@ impl Tabulated {
     /// The format whose code `i` has the `i`-th value. A code whose value is NaN represents NaN; codes of infinities are never written.
     ///
     /// # Errors
-    /// [`ErrorKind::CONFIG`]: the number of values is not a power of two up to 2^16, or fewer than two are finite.
+    /// [`ErrorKind::CONFIG`]: the number of values is not a power of two up to 2^16, or fewer than two are finite or none above 0.
     pub fn new(values: impl IntoIterator<Item = f32>) -> Result<Self, PluginError> {
         let by_code: Vec<f32> = values.into_iter().collect();
         ValueGrid::new(&FormatSpec::Table(by_code.clone().into()))?;

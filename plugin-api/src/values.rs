@@ -20,7 +20,7 @@ impl ValueGrid {
     ///
     /// # Errors
     /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG): the minifloat does not exist, the table's length is not a power of two
-    /// up to 2^16, or the table has fewer than two finite values.
+    /// up to 2^16, or the table has fewer than two finite values or none above 0.
     pub fn new(spec: &FormatSpec) -> Result<Self, PluginError> {
         match spec {
             FormatSpec::Minifloat(minifloat) => MinifloatGrid::new(*minifloat).map(Self::Minifloat),
@@ -140,6 +140,9 @@ impl TableGrid {
                 sorted.len()
             )));
         }
+        if sorted.last().is_some_and(|largest| *largest <= 0.0) {
+            return Err(PluginError::config("a decode table without a finite value above 0"));
+        }
         let magnitude = |index: &usize| sorted[*index].abs();
         let origin = (0..sorted.len()).min_by(|a, b| magnitude(a).total_cmp(&magnitude(b))).unwrap_or(0);
         Ok(Self { codes: codes.to_vec(), sorted, origin })
@@ -227,6 +230,8 @@ mod tests {
         let refused = |values: Vec<f32>| ValueGrid::new(&FormatSpec::Table(values.into())).is_err();
         assert!(refused(vec![0.0, 1.0, 2.0]));
         assert!(refused(vec![0.0, f32::NAN]));
+        // Without a positive value there is no magnitude to scale to.
+        assert!(refused(vec![0.0, -1.0, -2.0, f32::INFINITY]));
         assert!(!refused(vec![0.0, 1.0]));
     }
 }

@@ -52,6 +52,9 @@ impl Oracle {
         if points.len() < 2 {
             return Err("the description has fewer than two finite values".into());
         }
+        if points.last().is_some_and(|largest| largest.value <= 0.0) {
+            return Err("the description has no finite value above 0".into());
+        }
         let has = |zero: f32| by_code.iter().any(|value| value.to_bits() == zero.to_bits());
         let signed_zeros = has(0.0) && has(-0.0);
         Ok(Self { by_code, points, thresholds: Vec::new(), sign_magnitude, signed_zeros })
@@ -115,7 +118,7 @@ impl Oracle {
         (self.points[0].value, self.points[self.points.len() - 1].value)
     }
 
-    /// The smallest positive value; the largest value if there is none.
+    /// The smallest positive value.
     pub(crate) fn min_positive(&self) -> f64 {
         self.values().find(|&value| value > 0.0).unwrap_or(self.range().1)
     }
@@ -297,6 +300,14 @@ mod tests {
             assert_eq!(oracle.min_positive(), 2f64.powi(smallest), "E{e}M{m} {domain:?}");
             assert!(oracle.symmetric());
         }
+    }
+
+    #[test]
+    fn a_table_without_a_positive_value_is_refused() {
+        let refused = |values: [f32; 4]| Oracle::new(&FormatSpec::Table(values.to_vec().into())).err();
+        let why = Some("the description has no finite value above 0".to_owned());
+        assert_eq!(refused([0.0, -1.0, f32::INFINITY, f32::NAN]), why);
+        assert_eq!(refused([0.0, -1.0, 0.5, f32::NAN]), None);
     }
 
     #[test]
