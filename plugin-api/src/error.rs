@@ -1,6 +1,6 @@
 //! The error type of the plugin interface.
 
-use std::fmt;
+use std::{fmt, path::Path};
 
 use crate::abi::stable::{StableAbi, std_types::RString};
 
@@ -80,6 +80,11 @@ impl PluginError {
     /// [`ErrorKind::UNSUPPORTED`]: the plugin does not support the operation.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::UNSUPPORTED, message)
+    }
+
+    /// [`ErrorKind::IO`]: an operation on a file or folder failed. The message names it.
+    pub fn io(path: &Path, error: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::IO, format!("`{}`: {error}", path.display()))
     }
 }
 

@@ -14,18 +14,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use altgrad_plugin_api::{ErrorKind, PluginError};
+use altgrad_plugin_api::PluginError;
 use csv::{ByteRecord, Reader, ReaderBuilder, Terminator, Writer};
 
 use crate::kept::{Kept, Rows};
 
 /// The first column.
 pub(crate) const STEP: &str = "step";
-
-/// A fault of a file, by name.
-pub(crate) fn io_error(path: &Path, error: &dyn Display) -> PluginError {
-    PluginError::new(ErrorKind::IO, format!("`{}`: {error}", path.display()))
-}
 
 /// An open file.
 #[derive(Debug)]
@@ -83,7 +78,7 @@ impl CsvFile {
             open.begin(columns.iter().map(ToString::to_string).collect())?;
         } else if open.header != columns {
             let error = format!("its columns are not `{}`: another version wrote it", columns.join(","));
-            return Err(io_error(&open.path, &error)
+            return Err(PluginError::io(&open.path, error)
                 .with_hint("resume in a new folder with `--out`, or with the version that began the run"));
         }
         Ok(open)
@@ -92,10 +87,10 @@ impl CsvFile {
     /// The file as an earlier segment of the run left it: without a header where there is none.
     fn reopen(path: PathBuf, resume: Option<Resume<'_>>) -> Result<Self, PluginError> {
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(|error| io_error(folder, &error))?;
+            fs::create_dir_all(folder).map_err(|error| PluginError::io(folder, error))?;
         }
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).to_owned();
-        let file = options.open(&path).map_err(|error| io_error(&path, &error))?;
+        let file = options.open(&path).map_err(|error| PluginError::io(&path, error))?;
         lock(&path, &file)?;
         // The file that a process left when it was killed while it widened the table.
         let _ = fs::remove_file(beside(&path));
@@ -119,7 +114,7 @@ impl CsvFile {
     /// # Errors
     /// `IO`.
     pub(crate) fn each_row(&self, mut take: impl FnMut(&ByteRecord)) -> Result<(), PluginError> {
-        let fault = |error: &dyn Display| io_error(&self.path, error);
+        let fault = |error: &dyn Display| PluginError::io(&self.path, error);
         let mut rows = reader(&self.path, &self.file, self.length)?;
         let mut row = ByteRecord::new();
         rows.read_byte_record(&mut row).map_err(|error| fault(&error))?;
@@ -158,7 +153,7 @@ impl CsvFile {
         self.remove_later_rows()?;
         if let Err(error) = self.file.write_all_at(lines, self.length) {
             let _ = self.cut();
-            return Err(io_error(&self.path, &error));
+            return Err(PluginError::io(&self.path, error));
         }
         self.length += lines.len() as u64;
         Ok(())
@@ -173,14 +168,14 @@ impl CsvFile {
         let beside = beside(&self.path);
         let written = self.copy_wider(&header, &beside);
         let (file, length) = written.inspect_err(|_| drop(fs::remove_file(&beside)))?;
-        fs::rename(&beside, &self.path).map_err(|error| io_error(&self.path, &error))?;
+        fs::rename(&beside, &self.path).map_err(|error| PluginError::io(&self.path, error))?;
         (self.file, self.length, self.header) = (file, length, header);
         Ok(())
     }
 
     /// Writes the copy; the file, open and locked, and its length.
     fn copy_wider(&mut self, header: &[String], beside: &Path) -> Result<(File, u64), PluginError> {
-        let fault = |error: &dyn Display| io_error(beside, error);
+        let fault = |error: &dyn Display| PluginError::io(beside, error);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(beside);
         let file = file.map_err(|error| fault(&error))?;
         lock(beside, &file)?;
@@ -210,7 +205,7 @@ impl CsvFile {
     /// # Errors
     /// `IO`.
     pub(crate) fn remove_later_rows(&mut self) -> Result<(), PluginError> {
-        let total = self.file.metadata().map_err(|error| io_error(&self.path, &error))?.len();
+        let total = self.file.metadata().map_err(|error| PluginError::io(&self.path, error))?.len();
         match self.header.is_empty() {
             _ if total == self.length => Ok(()),
             true => self.cut(),
@@ -219,7 +214,7 @@ impl CsvFile {
     }
 
     fn cut(&self) -> Result<(), PluginError> {
-        self.file.set_len(self.length).map_err(|error| io_error(&self.path, &error))
+        self.file.set_len(self.length).map_err(|error| PluginError::io(&self.path, error))
     }
 
     /// Flushes everything to the disk itself.
@@ -227,7 +222,7 @@ impl CsvFile {
     /// # Errors
     /// `IO`.
     pub(crate) fn sync(&self) -> Result<(), PluginError> {
-        self.file.sync_data().map_err(|error| io_error(&self.path, &error))
+        self.file.sync_data().map_err(|error| PluginError::io(&self.path, error))
     }
 }
 
@@ -251,7 +246,7 @@ fn beside(path: &Path) -> PathBuf {
 fn lock(path: &Path, file: &File) -> Result<(), PluginError> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => {
-            let error = io_error(path, &"in use by another sink or run");
+            let error = PluginError::io(path, "in use by another sink or run");
             Err(error.with_hint("give each csv sink paths of its own"))
         }
         // A file system without locks is no reason not to write.
@@ -264,7 +259,7 @@ type Beginning<'a> = BufReader<Take<&'a File>>;
 
 /// Reads the first `length` bytes of a file, record by record, lines of unequal length included.
 fn reader<'a>(path: &Path, mut file: &'a File, length: u64) -> Result<Reader<Beginning<'a>>, PluginError> {
-    file.rewind().map_err(|error| io_error(path, &error))?;
+    file.rewind().map_err(|error| PluginError::io(path, error))?;
     let mut builder = ReaderBuilder::new();
     builder.has_headers(false).flexible(true).terminator(Terminator::Any(b'\n'));
     Ok(builder.from_reader(BufReader::new(file.take(length))))
@@ -282,7 +277,7 @@ struct Scanned {
 
 /// Reads the file of an interrupted run up to `resume_step`.
 fn scan(path: &Path, file: &File, resume_step: u64) -> Result<Scanned, PluginError> {
-    let fault = |error: &dyn Display| io_error(path, error);
+    let fault = |error: &dyn Display| PluginError::io(path, error);
     let total = file.metadata().map_err(|error| fault(&error))?.len();
     let mut reader = reader(path, file, total)?;
     let (mut header, mut keep, mut record) = (Vec::new(), 0, ByteRecord::new());
