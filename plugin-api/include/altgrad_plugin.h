@@ -208,7 +208,8 @@ typedef struct altgrad_format_v1 {
     altgrad_minifloat minifloat; /* ALTGRAD_SPEC_MINIFLOAT: which */
     uint32_t bits;               /* ALTGRAD_SPEC_TABLE: bits a code, 1 to 16 */
     uint32_t kernel_count;
-    const float *values; /* ALTGRAD_SPEC_TABLE: 2^bits of them, by code; NULL: `decode` is asked once for every code */
+    /* ALTGRAD_SPEC_TABLE: 2^bits of them, by code, at least two finite, one of them above 0; NULL: `decode` is asked once for every code */
+    const float *values;
     altgrad_round_fn round;   /* NULL: the host searches among the values, in every mode */
     altgrad_encode_fn encode; /* NULL: rounded, then looked up among the values */
     altgrad_decode_fn decode; /* NULL: looked up among the values */
@@ -234,7 +235,7 @@ typedef struct altgrad_library_v1 {
     uint32_t abi_minor;   /* ALTGRAD_C_MINOR */
     uint32_t format_count;
     const char *compiler;     /* recorded with every run */
-    const char *cpu_features; /* comma separated; a machine that lacks one refuses the library */
+    const char *cpu_features; /* comma separated; a machine that lacks one refuses the library, names unknown to the host are ignored */
     const altgrad_format_v1 *const *formats;
 } altgrad_library_v1;
 
@@ -255,8 +256,9 @@ extern ALTGRAD_PUBLIC const altgrad_library_v1 altgrad_plugin_entry_v1;
 #endif
 
 /*
- * The features of the CPU that the compiler was allowed to assume (-march), separated by commas. The compiler defines the macro of such a
- * feature as 1; ALTGRAD_DEFINED_1_ then inserts an argument, so that the name becomes the second one.
+ * The features of the CPU that the compiler was allowed to assume (-march), separated by commas: those that the host can detect. The
+ * compiler defines the macro of such a feature as 1; ALTGRAD_DEFINED_1_ then inserts an argument, so that the name becomes the second
+ * one.
  */
 #define ALTGRAD_DEFINED_1_ 0,
 #define ALTGRAD_SECOND_(first, second, ...) second
@@ -271,7 +273,10 @@ extern ALTGRAD_PUBLIC const altgrad_library_v1 altgrad_plugin_entry_v1;
     ALTGRAD_CPU_(__LZCNT__, "lzcnt") ALTGRAD_CPU_(__MOVBE__, "movbe") ALTGRAD_CPU_(__ADX__, "adx") \
     ALTGRAD_CPU_(__AES__, "aes") ALTGRAD_CPU_(__PCLMUL__, "pclmulqdq") ALTGRAD_CPU_(__VAES__, "vaes") \
     ALTGRAD_CPU_(__VPCLMULQDQ__, "vpclmulqdq") ALTGRAD_CPU_(__GFNI__, "gfni") ALTGRAD_CPU_(__SHA__, "sha") \
-    ALTGRAD_CPU_(__AVXVNNI__, "avxvnni") ALTGRAD_CPU_(__AVX512F__, "avx512f") ALTGRAD_CPU_(__AVX512BW__, "avx512bw") \
+    ALTGRAD_CPU_(__SHA512__, "sha512") ALTGRAD_CPU_(__SM3__, "sm3") ALTGRAD_CPU_(__SM4__, "sm4") \
+    ALTGRAD_CPU_(__AVXVNNI__, "avxvnni") ALTGRAD_CPU_(__AVXVNNIINT8__, "avxvnniint8") \
+    ALTGRAD_CPU_(__AVXVNNIINT16__, "avxvnniint16") ALTGRAD_CPU_(__AVXIFMA__, "avxifma") \
+    ALTGRAD_CPU_(__AVXNECONVERT__, "avxneconvert") ALTGRAD_CPU_(__AVX512F__, "avx512f") ALTGRAD_CPU_(__AVX512BW__, "avx512bw") \
     ALTGRAD_CPU_(__AVX512CD__, "avx512cd") ALTGRAD_CPU_(__AVX512DQ__, "avx512dq") \
     ALTGRAD_CPU_(__AVX512VL__, "avx512vl") ALTGRAD_CPU_(__AVX512IFMA__, "avx512ifma") \
     ALTGRAD_CPU_(__AVX512VBMI__, "avx512vbmi") ALTGRAD_CPU_(__AVX512VBMI2__, "avx512vbmi2") \
