@@ -15,7 +15,10 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -27,8 +30,8 @@ use crate::{
     info::CheckedFile,
 };
 
-/// The paths under which libraries were opened, by identity. The dynamic loader identifies a library by that path, so the same
-/// bytes are one library however often they are opened.
+/// The paths under which libraries were opened, by identity. The dynamic loader identifies a library by the spelling of that path, so
+/// the same bytes are one library however often they are opened.
 static OPENED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
 
 /// Longest name of a memory file, in bytes.
@@ -68,11 +71,10 @@ pub(crate) fn open(library: &CheckedFile) -> Result<Entry, Fault> {
 fn load_sealed(library: &CheckedFile) -> Result<(PathBuf, Entry), Fault> {
     let sealed = seal(&library.path, &library.bytes);
     let file = sealed.map_err(|error| Fault::Loader(format!("no memory file can be made ({error})")))?;
-    let path = proc_path(&file);
+    let path = unique_path(&file);
     let entry = load(&path, library);
     if !matches!(entry, Err(Fault::Loader(_))) {
-        // Stays open as long as the library is loaded: otherwise the dynamic loader would take the next file with that number for
-        // this one.
+        // Stays open as long as the library is loaded, so that backtraces find its symbols under its path.
         let _ = file.into_raw_fd();
     }
     Ok((path, entry?))
@@ -129,8 +131,12 @@ fn seal(library: &Path, bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-fn proc_path(file: &File) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+/// The path of an open file, spelled as no earlier path of this process. The program may close a descriptor of this crate; the next
+/// file has its number then, and the dynamic loader would take an equal path for the library that was loaded first.
+fn unique_path(file: &File) -> PathBuf {
+    static EARLIER: AtomicUsize = AtomicUsize::new(0);
+    let earlier = EARLIER.fetch_add(1, Ordering::Relaxed);
+    PathBuf::from(format!("/proc/self/fd/{}{}", "./".repeat(earlier), file.as_raw_fd()))
 }
 
 /// A copy in a folder that only this user can enter; it is deleted with the folder, its mapping stays.
@@ -144,15 +150,16 @@ fn copy(library: &CheckedFile) -> io::Result<(TempDir, PathBuf)> {
 
 #[cfg(test)]
 mod tests {
+    use altgrad_end_to_end::skipped;
+
     use super::*;
 
     #[test]
     fn a_sealed_file_holds_the_bytes_and_takes_no_others() {
         let Ok(sealed) = seal(Path::new("/x/plugin.so"), b"bytes") else {
-            eprintln!("SKIPPED a_sealed_file_holds_the_bytes_and_takes_no_others: no memory files here");
-            return;
+            return skipped("a_sealed_file_holds_the_bytes_and_takes_no_others", "no memory files here");
         };
-        let path = proc_path(&sealed);
+        let path = unique_path(&sealed);
         assert_eq!(fs::read(&path).unwrap(), b"bytes");
         assert!((&sealed).write(b"other").is_err(), "written");
         assert!(sealed.set_len(0).is_err() && sealed.set_len(99).is_err(), "resized");
@@ -163,10 +170,18 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_is_used_again_has_another_path() {
+        let file = File::open(std::env::current_exe().unwrap()).unwrap();
+        // Paths are equal without their `.` components; the dynamic loader compares bytes.
+        let [one, other] = [unique_path(&file), unique_path(&file)];
+        assert_ne!(one.as_os_str(), other.as_os_str());
+        assert_eq!(fs::read_link(one).unwrap(), fs::read_link(other).unwrap());
+    }
+
+    #[test]
     fn a_library_of_any_name_can_be_sealed() {
         if seal(Path::new("/x/plugin.so"), b"").is_err() {
-            eprintln!("SKIPPED a_library_of_any_name_can_be_sealed: no memory files here");
-            return;
+            return skipped("a_library_of_any_name_can_be_sealed", "no memory files here");
         }
         for name in [format!("/{}", "x".repeat(255)), format!("{}/c.so", "/b".repeat(300)), "..".into()] {
             assert!(seal(Path::new(&name), b"").is_ok(), "{name}");

@@ -105,7 +105,7 @@ impl CheckedFile {
         }
         let notes = notes::read(&bytes)?;
         if let Some(notes) = &notes {
-            check_cpu(&notes.build)?;
+            check_build(&notes.build)?;
             check_descriptors(&notes.descriptors)?;
         }
         let identity = identity(&path, &sha256, &bytes);
@@ -126,8 +126,13 @@ fn identity(path: &Path, sha256: &str, bytes: &[u8]) -> String {
     files::hex(&Sha256::new().chain_update(sha256).chain_update(path.as_os_str().as_bytes()).finalize())
 }
 
-/// Refuses a library whose code this machine cannot run.
-pub(crate) fn check_cpu(build: &BuildInfo) -> Result<(), Diagnostic> {
+/// Refuses a library whose code this machine cannot run, or whose build information is not one line each.
+pub(crate) fn check_build(build: &BuildInfo) -> Result<(), Diagnostic> {
+    let BuildInfo { api_version, rustc, target, cpu_features } = *build;
+    if [api_version, rustc, target, cpu_features].iter().any(|text| has_controls(text)) {
+        let why = "its build information has control characters";
+        return Err(refused(why, "build it again with an ordinary compiler"));
+    }
     let missing = cpu::missing(&build.cpu_features);
     if missing.is_empty() {
         return Ok(());
@@ -139,8 +144,8 @@ pub(crate) fn check_cpu(build: &BuildInfo) -> Result<(), Diagnostic> {
 /// Refuses a library with invalid descriptions of its plugins.
 ///
 /// # Errors
-/// No plugins, a duplicate plugin, a plugin of an unknown kind, a duplicate option, an option that a run file cannot set, or a name
-/// that is impossible in a run file.
+/// No plugins, a duplicate plugin, a plugin of an unknown kind, a duplicate option, an option that a run file cannot set, a name
+/// that is impossible in a run file, or a text with control characters, such as a second line.
 pub fn check_descriptors(descriptors: &[Descriptor]) -> Result<(), Diagnostic> {
     if descriptors.is_empty() {
         return Err(refused("it lists no plugin", "name at least one in `export_plugin!`"));
@@ -165,9 +170,32 @@ pub fn check_descriptors(descriptors: &[Descriptor]) -> Result<(), Diagnostic> {
             let why = format!("its {kind} `{id}` has the option `{}` twice", twice.escape_debug());
             return Err(refused(why, "give each its own name"));
         }
+        if let Some(what) = with_controls(descriptor) {
+            let why = format!("the {what} of its {kind} `{id}` has control characters");
+            return Err(refused(why, "write one line of text"));
+        }
         check_reach(kind, id, &options)?;
     }
     Ok(())
+}
+
+/// The text of a descriptor that has control characters.
+fn with_controls(descriptor: &Descriptor) -> Option<String> {
+    let own = [("version", descriptor.version), ("summary", descriptor.summary)];
+    if let Some((what, _)) = own.iter().find(|(_, text)| has_controls(text)) {
+        return Some((*what).to_owned());
+    }
+    let mut options = descriptor.options.iter();
+    let option = options.find(|option| {
+        has_controls(&option.name)
+            || has_controls(&option.help)
+            || option.choices.iter().any(|choice| has_controls(choice))
+    })?;
+    Some(format!("option `{}`", option.name.escape_debug()))
+}
+
+fn has_controls(text: &str) -> bool {
+    text.contains(char::is_control)
 }
 
 /// Refuses options that no run file can set: keys of the host, and options of formats, which are named with their variant only.
@@ -217,6 +245,28 @@ mod tests {
         assert_eq!(said(format.options(&MODE)), "format `A` has the option `mode`");
         assert_eq!(said(sink.options(&GROUP)) + &said(optimizer.options(&EVERY)), "");
         assert_eq!(said(format.options(&MODE[..1])), "");
+    }
+
+    #[test]
+    fn texts_of_several_lines_are_refused() {
+        const NAMED: [OptionSpec; 1] = [OptionSpec::float("a\nb", 0.9)];
+        const HELPED: [OptionSpec; 1] = [OptionSpec::float("lr", 0.9).help("Rate\u{1b}[2J")];
+        let said = |descriptor: Descriptor| check_descriptors(&[descriptor]).unwrap_err().message;
+        let sink = |version, summary| Descriptor::sink("a", version, summary);
+        for (descriptor, what) in [
+            (sink("1\n", "x"), "version"),
+            (sink("1", "x\nlibrary       /usr/lib/other.so"), "summary"),
+            (Descriptor::optimizer("a", "1", "x").options(&NAMED), "option `a\\nb`"),
+            (Descriptor::optimizer("a", "1", "x").options(&HELPED), "option `lr`"),
+        ] {
+            let expected = format!(
+                "plugin library refused: the {what} of its {} `a` has control characters",
+                descriptor.kind
+            );
+            assert_eq!(said(descriptor), expected);
+        }
+        let build = BuildInfo { rustc: "rustc 1.0\nCPU features  none".into(), ..BuildInfo::CURRENT };
+        assert!(check_build(&build).is_err() && check_build(&BuildInfo::CURRENT).is_ok());
     }
 
     #[test]

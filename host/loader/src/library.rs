@@ -24,7 +24,7 @@ use super::{
 use crate::{
     ffi::{self, Entry},
     image::{self, Fault},
-    info::{CheckedFile, Expected, LibraryInfo, check_cpu, check_descriptors},
+    info::{CheckedFile, Expected, LibraryInfo, check_build, check_descriptors},
     notes::Notes,
     refusal::refused,
     version::{self, Version},
@@ -106,7 +106,7 @@ impl LoadedLibrary {
                 (c_abi::build_info(&library), Exports::C(CFormats::new(library)))
             }
         };
-        check_cpu(&build)?;
+        check_build(&build)?;
         let descriptors = exports.descriptors();
         check_descriptors(&descriptors)?;
         if let Some(notes) = &file.notes {
