@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
-import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import _arrays, _core
-from ._formats import Format
+from ._formats import Format, Unchanging
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Applied:
     """The decode scale of the tensor, if there is one."""
 
 
-class Cast:
+class Cast(Unchanging):
     """A cast from its text: a format, or keys as in a run file.
 
     `Cast("E4M3")`, `Cast('format = "E4M3", block = 32, scaling = { type = "e8m0", rule = "floor" }')`
@@ -39,12 +39,17 @@ class Cast:
     """
 
     def __init__(self, text: str) -> None:
-        self._set(_core.Cast(text))
+        self._set(_core.Cast(text), Cast, text)
 
-    def _set(self, core: _core.Cast) -> Cast:
+    def _set(self, core: _core.Cast, make: Callable[..., Cast], *arguments: Any) -> Cast:
+        """`make(*arguments)` gives this cast again."""
         self._core = core
+        self._made = make, arguments
         self.format = Format(core.format)
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return *self._made, {"format": self.format}
 
     def __repr__(self) -> str:
         return f"<altgrad.Cast to {self.format.name}>"
@@ -100,31 +105,34 @@ class Cast:
 
     def _unscaled(self) -> Cast:
         """The cast with scale 1."""
-        return Cast.__new__(Cast)._set(self._core.unscaled())
+        return Cast.__new__(Cast)._set(self._core.unscaled(), Cast._unscaled, self)
 
 
-class Recipe:
+class Recipe(Unchanging):
     """The casts of linear layers: `Recipe("mxfp8")`, a shipped recipe, `Recipe.from_toml(text)` with a table `[quant]`, or
-    `Recipe.from_run_file(path)`.
+    `Recipe.from_run_file(path)`. Relative paths in a text start at the working directory, those in a run file at its folder.
 
     Raises ValueError for an unknown recipe or a wrong table.
     """
 
     def __init__(self, name: str) -> None:
-        self._core = _read(f'[quant]\nrecipe = "{name}"\n')
+        self._core = _core.Recipe(f"[quant]\nrecipe = {json.dumps(name, ensure_ascii=False)}\n")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Recipe.from_toml, (self._core.text(),)
 
     @classmethod
     def from_toml(cls, text: str) -> Recipe:
         """The table `[quant]` of a text."""
         recipe = cls.__new__(cls)
-        recipe._core = _read(text)
+        recipe._core = _core.Recipe(text)
         return recipe
 
     @classmethod
     def from_run_file(cls, path: str | os.PathLike[str]) -> Recipe:
         """The table `[quant]` of a run file."""
         recipe = cls.__new__(cls)
-        recipe._core = _core.Recipe(os.fspath(path))
+        recipe._core = _core.Recipe.of_run_file(os.fspath(path))
         return recipe
 
     @staticmethod
@@ -141,11 +149,9 @@ class Recipe:
         Raises ValueError for an unknown use, and for delayed scales of blocks.
         """
         core, source, ste = self._core.cast(use, layer)
-        return (None if core is None else Cast.__new__(Cast)._set(core)), source, ste
+        cast = None if core is None else Cast.__new__(Cast)._set(core, _cast_of, self, use, layer)
+        return cast, source, ste
 
 
-def _read(text: str) -> _core.Recipe:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "recipe.toml"
-        path.write_text(text)
-        return _core.Recipe(os.fspath(path))
+def _cast_of(recipe: Recipe, use: str, layer: str) -> Cast | None:
+    return recipe.cast(use, layer)[0]

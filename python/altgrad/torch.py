@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.autograd.function import once_differentiable
 
 from . import _arrays
 from ._casts import Cast, Recipe
@@ -76,7 +77,7 @@ def _inside_of_cast(x: torch.Tensor, cast: Cast, options: dict[str, Any]) -> tor
 
 
 class _Product(torch.autograd.Function):
-    """`x W^T` and its two gradients, each operand rounded by its cast."""
+    """`x W^T` and its two gradients, each operand rounded by its cast. The gradients have no derivatives."""
 
     @staticmethod
     def forward(
@@ -93,6 +94,7 @@ class _Product(torch.autograd.Function):
         return kept[0] @ kept[2].T
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         uses, bits, records, (x_factor, w_factor) = ctx.about
         kept = [None if tensor is None else tensor.detach().numpy() for tensor in ctx.saved_tensors]

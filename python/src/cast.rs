@@ -1,10 +1,10 @@
 //! Casts on matrices, and the casts of a run file's `[quant]`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use altgrad_casts::{Axis, Block, CastError, Grid, Hadamard, Shape, Signs};
 use altgrad_config::{
-    AmaxChoice, QuantSection,
+    AmaxChoice, RunConfig,
     cast::{CastSection, FirstScaleChoice, ResolvedCast, ZeroBlockChoice, read_cast},
 };
 use altgrad_metrics::Role;
@@ -193,21 +193,33 @@ impl Cast {
 /// The table `[quant]` of a run file, its recipe applied.
 #[pyclass(frozen)]
 pub(crate) struct Recipe {
-    quant: QuantSection,
+    config: RunConfig,
 }
 
 #[pymethods]
 impl Recipe {
-    /// Reads a run file.
+    /// Reads a text as a run file. Its relative paths start at the working directory.
     #[new]
-    fn new(path: PathBuf) -> PyResult<Self> {
+    fn new(text: &str) -> PyResult<Self> {
+        let (config, _) = altgrad_config::load_str(Path::new("the recipe"), text).map_err(exception)?;
+        Ok(Self { config })
+    }
+
+    /// Reads a run file.
+    #[staticmethod]
+    fn of_run_file(path: PathBuf) -> PyResult<Self> {
         let (config, _) = altgrad_config::load(&path, &[]).map_err(exception)?;
-        Ok(Self { quant: config.quant })
+        Ok(Self { config })
+    }
+
+    /// A text that gives the same recipe in any directory.
+    fn text(&self) -> PyResult<String> {
+        self.config.to_toml().map_err(exception)
     }
 
     /// Of this many blocks of a model, how many at the start and at the end stay unquantized.
     fn skipped(&self, blocks: usize) -> (usize, usize) {
-        (self.quant.skip_first.of(blocks), self.quant.skip_last.of(blocks))
+        (self.config.quant.skip_first.of(blocks), self.config.quant.skip_last.of(blocks))
     }
 
     /// The cast of a use in the linear layer of this name: the cast, if it rounds; its source, `first` for a first use; the
@@ -215,10 +227,11 @@ impl Recipe {
     fn cast(&self, role: &str, layer: &str) -> PyResult<(Option<Cast>, &'static str, String)> {
         let found = Role::LINEAR.into_iter().find(|known| known.name() == role);
         let role = found.ok_or_else(|| PyValueError::new_err(format!("no use is called `{role}`")))?;
-        let resolved = self.quant.cast(role, |rule| WildMatch::new(&rule.pattern).matches(layer));
+        let quant = &self.config.quant;
+        let resolved = quant.cast(role, |rule| WildMatch::new(&rule.pattern).matches(layer));
         let source = if role.first_use().is_some() { resolved.source().name() } else { "first" };
         let ste = resolved.fields.ste.map(|ste| ste.name().to_owned()).unwrap_or_default();
-        let is_excluded = self.quant.exclude.iter().any(|pattern| WildMatch::new(pattern).matches(layer));
+        let is_excluded = quant.exclude.iter().any(|pattern| WildMatch::new(pattern).matches(layer));
         let format = resolved.format().map(str::to_owned).filter(|_| !is_excluded);
         let Some(format) = format else { return Ok((None, if is_excluded { "first" } else { source }, ste)) };
         let cast = resolved.cast();

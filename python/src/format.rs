@@ -167,6 +167,7 @@ impl Format {
         info.set_item("summary", &self.summary)?;
         info.set_item("version", &plugin.identity.version)?;
         info.set_item("library", &plugin.identity.library)?;
+        info.set_item("sha256", &plugin.identity.sha256)?;
         if let FormatSpec::Minifloat(float) = &plugin.spec {
             info.set_item("exponent_bits", float.exponent_bits)?;
             info.set_item("significand_bits", float.significand_bits)?;

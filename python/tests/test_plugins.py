@@ -1,5 +1,7 @@
 """Libraries of others: loaded, refused, and panicking."""
 
+import copy
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -50,6 +52,28 @@ for call in (form.fake_quant, form.fake_quant):
     def test_errors_of_plugins_have_their_message(self):
         with self.assertRaisesRegex(altgrad.PluginError, "NaN"):
             altgrad.Format("E2M1").quantize(np.float32([np.nan]))
+
+    def test_a_pickled_format_keeps_its_library(self):
+        form = altgrad.Format("E3M4:ieee")
+        self.assertIs(copy.deepcopy(form), form)
+        data = pickle.dumps(form)
+        self.assertEqual(pickle.loads(data).info, form.info)
+        sha256 = form.info["sha256"].encode()
+        with self.assertRaisesRegex(ValueError, "another build"):
+            pickle.loads(data.replace(sha256, sha256[::-1]))
+
+    def test_a_library_is_not_taken_for_an_earlier_one(self):
+        """A program closes descriptors that it did not open; the numbers are then those of other libraries."""
+        program = """
+import os, numpy as np, altgrad
+found = []
+for name in ("E4M3", "E5M2", "E2M1"):
+    found.append(altgrad.Format(name))
+    os.closerange(3, 100)
+print([float(form.fake_quant(np.float32([1e9]))[0]) for form in found])
+"""
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, "[448.0, 57344.0, 6.0]\n"), done.stderr)
 
 
 if __name__ == "__main__":

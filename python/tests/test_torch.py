@@ -1,6 +1,8 @@
 """Estimators and quantized layers of PyTorch; a model that follows runs of altgrad-host."""
 
+import copy
 import math
+import pickle
 import unittest
 
 import altgrad
@@ -142,6 +144,24 @@ class Torch(unittest.TestCase):
         wgrad = cast("grad_wgrad", g, "columns").T @ cast("activation_wgrad", x, "columns")
         torch.testing.assert_close(layer.weight.grad, wgrad)
         torch.testing.assert_close(layer.bias.grad, g.sum(0))
+
+    def test_copies_go_on_alike_and_apart(self):
+        torch.manual_seed(0)
+        x, layer = torch.randn(8, 16), quantized.QuantLinear(16, 16, recipe="te_delayed")
+        layer(x)
+        for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+            state = other.get_extra_state()
+            layer.eval()
+            np.testing.assert_array_equal(other(x * 3).detach().numpy(), layer(x * 3).detach().numpy())
+            self.assertNotEqual(other.get_extra_state(), state)
+            self.assertEqual(layer.get_extra_state(), state)
+
+    def test_second_derivatives_are_refused(self):
+        x = torch.ones(2, 16, requires_grad=True)
+        loss = quantized.QuantLinear(16, 16, recipe="te_current")(x).square().sum()
+        (gradient,) = torch.autograd.grad(loss, x, create_graph=True)
+        with self.assertRaisesRegex(RuntimeError, "differentiate twice"):
+            gradient.sum().backward()
 
     def test_rotated_operands(self):
         """The products and gradients of a layer with transforms in all of them, written out with Sylvester's matrix."""

@@ -48,7 +48,7 @@ pub use choices::{
 pub use depth::BlockCount;
 pub use faults::accept_or_list;
 pub use host_keys::{optimizer_keys, sink_keys};
-pub use load::{alert_settings, load, read_as};
+pub use load::{alert_settings, load, load_str, read_as};
 pub use loss_scale::LossScaleChoice;
 pub use observe::{ObserveSection, SitesChoice};
 pub use optimizer::{OptimizerGroup, OptimizerSection, StateCodes, StateFloat, StateStorage};

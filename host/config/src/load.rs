@@ -73,8 +73,12 @@ fn read_text(path: &Path, what: &str) -> Result<String, Diagnostic> {
     decode(path, what, bytes)
 }
 
-/// [`load`] for a run file already read; `path` gives the default name, the folder of
-/// relative plugin paths, and the places in messages.
+/// [`load`] for a text that is in no file; `path` gives the default name, the folder of relative paths, and the places in messages.
+pub fn load_str(path: &Path, text: &str) -> Result<(RunConfig, Source), Diagnostic> {
+    read_parsed(path, text.to_owned(), &[], |_, _| ()).map_err(|(fault, _)| hints::with_hint(fault))
+}
+
+/// [`load`] for a run file already read, without hints about defaults.
 #[cfg(test)]
 pub(super) fn load_text(
     path: &Path,

@@ -42,6 +42,8 @@ pub struct Identity {
     pub version: String,
     /// The library's absolute path.
     pub library: String,
+    /// SHA-256 of the library's file, 64 hex digits.
+    pub sha256: String,
     /// The result of the quick checks before it was used.
     pub checked: Checked,
 }
@@ -53,6 +55,7 @@ impl Identity {
             name: name.to_string(),
             version: found.descriptor.version.to_string(),
             library: found.library.info.path.display().to_string(),
+            sha256: found.library.info.sha256.clone(),
             checked: found.checked,
         }
     }
@@ -394,6 +397,7 @@ mod tests {
             name: "INT2".into(),
             version: "1".into(),
             library: "int2.so".into(),
+            sha256: String::new(),
             checked: Checked::Unchecked,
         };
         let fault =

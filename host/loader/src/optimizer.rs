@@ -193,9 +193,9 @@ mod tests {
     fn plugin() -> OptimizerPlugin {
         let config = Config::resolve(&[], []).unwrap();
         let object = adapters::optimizer_object::<Adds>(&config).unwrap();
-        let [name, version, library] = ["adds", "0", "here"].map(String::from);
-        let identity =
-            Identity { kind: PluginKind::OPTIMIZER, name, version, library, checked: Checked::Unchecked };
+        let [name, version, library, sha256] = ["adds", "0", "here", ""].map(String::from);
+        let (kind, checked) = (PluginKind::OPTIMIZER, Checked::Unchecked);
+        let identity = Identity { kind, name, version, library, sha256, checked };
         OptimizerPlugin { identity, config, object: Marked::new(calls::plugin("adds", "here"), object) }
     }
 
