@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from typing import Any, Callable
 
@@ -80,11 +81,19 @@ def code_type(bits: int) -> np.dtype:
     return np.dtype(np.uint8 if bits <= 8 else np.uint16)
 
 
+def _whole(value: Any, what: str) -> int:
+    """A whole number; another is refused, not truncated."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} must be a whole number, is {value!r}") from None
+
+
 class Blocks:
     """How an array is cut into blocks that share a scale.
 
     `shape` is that of the array of scales, `core` the description for the compiled half. Raises ValueError if the
-    blocks do not suit the array.
+    blocks do not suit the array, TypeError for an axis or extents that are not whole numbers.
     """
 
     def __init__(self, shape: tuple[int, ...], block: Any, axis: int) -> None:
@@ -95,6 +104,7 @@ class Blocks:
             self.extents: tuple[int, ...] = shape
             self.core = _core_blocks(1, max(elements, 1), 1, max(elements, 1))
             return
+        axis = _whole(axis, "axis")
         if not -len(shape) <= axis < len(shape):
             raise ValueError(f"axis {axis} of an array of {len(shape)} dimensions")
         axis %= len(shape)
@@ -115,9 +125,10 @@ class Blocks:
             self.core = _core_blocks(max(before, 1), max(after, 1), extent, 1)
 
     def _tile(self, shape: tuple[int, ...], block: Any) -> None:
-        if len(block) != 2 or len(shape) < 2 or any(int(size) < 1 for size in block):
+        extents = [_whole(size, "an extent of a tile") for size in block]
+        if len(extents) != 2 or len(shape) < 2 or min(extents) < 1:
             raise ValueError(f"a tile has two extents above 0, and the array two dimensions; block is {block!r}")
-        rows, columns = (int(size) for size in block)
+        rows, columns = extents
         self.extents = (1,) * (len(shape) - 2) + (rows, columns)
         self.shape = shape[:-2] + (-(-shape[-2] // rows), -(-shape[-1] // columns))
         slabs = int(np.prod(shape[:-2], dtype=np.int64))
@@ -143,8 +154,7 @@ class Blocks:
 
     def amax(self, x: np.ndarray) -> np.ndarray:
         """The largest finite magnitude of each block, in `shape`; 0 where there is none."""
-        magnitude = np.abs(x)
-        magnitude[~np.isfinite(magnitude)] = 0
+        magnitude = np.where(np.isfinite(x), np.abs(x), np.float32(0))
         if self.shape == ():
             return np.asarray(magnitude.max(initial=0.0), dtype=np.float32)
         for axis, extent in enumerate(self.extents):
@@ -169,10 +179,10 @@ def inside(scaled: np.ndarray, table: np.ndarray) -> np.ndarray:
 
 def key(value: Any) -> tuple[int, int, int]:
     """A key of random bits: a seed, or (seed, step, tensor)."""
-    parts = (value, 0, 0) if isinstance(value, (int, np.integer)) else tuple(value)
+    parts = value if isinstance(value, (tuple, list)) else (value, 0, 0)
     if len(parts) != 3:
         raise ValueError("a key is a seed, or (seed, step, tensor)")
-    seed, step, tensor = (int(part) for part in parts)
+    seed, step, tensor = (_whole(part, "seed, step or tensor of a key") for part in parts)
     if not (0 <= seed < 1 << 64 and 0 <= step < 1 << 32 and 0 <= tensor < 1 << 32):
         raise ValueError("seed must lie in [0, 2^64), step and tensor in [0, 2^32)")
     return seed, step, tensor

@@ -11,6 +11,8 @@ import numpy as np
 from . import _arrays, _core
 
 _FOLDER = Path(__file__).parent / "plugins"
+# With its inverse the range of scales.
+_LEAST_SCALE = np.float32(2.0**-126)
 _shipped: _core.Plugins | None = None
 _loaded: dict[str, _core.Plugins] = {}
 
@@ -51,13 +53,23 @@ def load(path: str | os.PathLike[str]) -> list[str]:
     return names
 
 
-class Format:
+class Unchanging:
+    """Objects that never change: a copy is the object itself."""
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self
+
+
+class Format(Unchanging):
     """A number format: `Format("E4M3")`, `Format("E3M4", variant="ieee")` or `Format("E3M4:ieee")`.
 
     Arrays are arrays of NumPy, CPU tensors of PyTorch, and all objects with DLPack or the buffer protocol. Float32 is
     read without a copy if it is C-contiguous; float16 and bfloat16 are converted. Results are new arrays of the
     same shape: tensors for tensors, else arrays of NumPy. Calls release the interpreter's lock and use all threads
-    (`set_threads`).
+    (`set_threads`). A pickled format is read only where its name has the same library.
 
     Raises ValueError for an unknown format or variant.
     """
@@ -73,7 +85,7 @@ class Format:
         return f"altgrad.Format({self.name!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Format, (self.name,)
+        return _unpickled, (self.name, self._info["library"], self._info["sha256"])
 
     @property
     def name(self) -> str:
@@ -87,8 +99,8 @@ class Format:
 
     @property
     def info(self) -> dict[str, Any]:
-        """Facts: name, bits, largest and smallest positive value, amax_target, summary, version, library, variants;
-        for minifloats also exponent_bits, significand_bits, bias and domain."""
+        """Facts: name, bits, largest and smallest positive value, amax_target, summary, version, library, sha256 (of the
+        library), variants; for minifloats also exponent_bits, significand_bits, bias and domain."""
         return dict(self._info)
 
     @property
@@ -99,14 +111,14 @@ class Format:
         return values
 
     def scales(self, x: Any, *, axis: int = -1, block: Any = None) -> np.ndarray:
-        """Scales that map the largest magnitude of each block to the format's target: `target / amax`, 1 for blocks
-        of zeros. Shape: `()` without blocks, else that of `x` with blocked axes divided, rounded up."""
+        """Scales that map the largest magnitude of each block to the format's target: `target / amax`, between 2^-126 and
+        2^126, and 1 for blocks of zeros (docs/numerics.md, section 4.1). Shape: `()` without blocks, else that of `x` with
+        blocked axes divided, rounded up."""
         array, _ = _arrays.floats(x)
         amax = _arrays.Blocks(array.shape, block, axis).amax(array)
         with np.errstate(divide="ignore", over="ignore"):
             scales = np.float32(self._info["amax_target"]) / amax
-            usable = (scales > 0) & np.isfinite(scales) & np.isfinite(np.float32(1) / scales)
-        return np.where(usable, scales, np.float32(1)).astype(np.float32)
+        return np.where(amax == 0, np.float32(1), scales.clip(_LEAST_SCALE, 1 / _LEAST_SCALE))
 
     def fake_quant(
         self,
@@ -185,3 +197,14 @@ class Format:
         result = np.empty(array.shape, dtype=np.float32)
         self._core.decode(array.reshape(-1), result.reshape(-1), blocks.scales(scale), blocks.core)
         return back(result)
+
+
+def _unpickled(name: str, library: str, sha256: str) -> Format:
+    """The format that was pickled under this name, of a library with this sha256."""
+    form = Format(name)
+    if form._info["sha256"] != sha256:
+        raise ValueError(
+            f"the format {name} was pickled from {library}; here it is that of {form._info['library']}, another build\n"
+            "hint: make the first library available with altgrad.load, or make the object again"
+        )
+    return form

@@ -86,6 +86,18 @@ class Arrays(unittest.TestCase):
         for arguments in wrong:
             with self.subTest(**arguments), self.assertRaises(ValueError):
                 E4M3.fake_quant(x, **arguments)
+        other_types = [
+            {"block": 2, "axis": None},
+            {"block": 2, "axis": 1.0},
+            {"block": (2.5, 2)},
+            {"block": ("2", 2)},
+            {"key": 1.5},
+            {"key": "123"},
+            {"key": (1, 2.0, 3)},
+        ]
+        for arguments in other_types:
+            with self.subTest(**arguments), self.assertRaisesRegex(TypeError, "whole number"):
+                E4M3.fake_quant(x, **arguments)
         with self.assertRaisesRegex(ValueError, "did you mean `E3M4`"):
             altgrad.Format("E4M4")
         with self.assertRaisesRegex(ValueError, "variant"):
@@ -109,6 +121,12 @@ class Arrays(unittest.TestCase):
         tiles = E4M3.fake_quant(x, scale="max", block=(2, 4))
         tile = x[1, 2:4, 4:].copy()
         np.testing.assert_array_equal(tiles[1, 2:4, 4:], E4M3.fake_quant(tile, scale="max"))
+
+    def test_scales_of_a_single_number(self):
+        for x in (np.array(1.7, np.float32), np.float32(-0.3)):
+            np.testing.assert_array_equal(E4M3.scales(x), np.float32(448) / np.abs(x))
+            np.testing.assert_allclose(E4M3.fake_quant(x, scale="max"), x, rtol=1e-6)
+        self.assertEqual([E4M3.scales(np.float32(x)) for x in (0, np.nan, np.inf)], [1, 1, 1])
 
     def test_statistics(self):
         x = np.float32([0.0, 1e-9, 3.0, 1e9, np.nan])

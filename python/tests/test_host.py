@@ -79,6 +79,22 @@ class Host(unittest.TestCase):
                     scales = np.fromfile(self.folder / "scales.f32", dtype=np.float32)
                     np.testing.assert_array_equal(applied.scales.reshape(-1), scales)
 
+    def test_scales_of_every_format(self):
+        """Scales of rows of all magnitudes, subnormal numbers and zeros included, and the values at these scales."""
+        sizes = np.float64([1, 1e-10, 1e-30, 1e-38, 1e-42, 0, 1e30, 5e37])
+        x = (np.random.default_rng(0).normal(size=(8, 64)) * sizes[:, None]).astype(np.float32)
+        x.tofile(self.folder / "in.f32")
+        for name in names():
+            with self.subTest(name):
+                files = ["--input", "in.f32", "--output", "out.f32", "--scales", "scales.f32"]
+                options = ["--cast", f'format = "{name}", block = "row"', "--shape", "8,64", "--axis", "rows"]
+                host("casts", "apply", *options, *files, folder=self.folder)
+                form = altgrad.Format(name)
+                inverses = np.float32(1) / form.scales(x, block="row")
+                np.testing.assert_array_equal(inverses[:, 0], np.fromfile(self.folder / "scales.f32", np.float32))
+                values = form.fake_quant(x, scale="max", block="row").view(np.uint32)
+                np.testing.assert_array_equal(values.reshape(-1), np.fromfile(self.folder / "out.f32", np.uint32))
+
 
 if __name__ == "__main__":
     unittest.main()
