@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import operator
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,17 +22,16 @@ def _whole_lines(path: str) -> bytes:
     return text[: text.rfind(b"\n") + 1]
 
 
-def _csv(path: str, frames: str, texts: tuple[str, ...] = ()) -> Any:
-    """A CSV file as a frame. Missing cells are null; NaN stays NaN in polars, which tells the two apart."""
-    text = _whole_lines(path)
+def _csv(path: str, frames: str, names: tuple[str, ...], texts: tuple[str, ...] = ()) -> Any:
+    """A CSV file as a frame, without rows and with the columns `names` if the file has no line. Missing cells are null; NaN stays
+    NaN in polars, which tells the two apart."""
+    text = _whole_lines(path) or ",".join(names).encode()
     if frames == "pandas":
         import pandas
 
-        return pandas.read_csv(io.BytesIO(text)) if text else pandas.DataFrame()
+        return pandas.read_csv(io.BytesIO(text))
     import polars
 
-    if not text:
-        return polars.DataFrame()
     frame = polars.read_csv(io.BytesIO(text), infer_schema=False)
     types = {"step": polars.UInt64} | {name: polars.String for name in texts}
     numbers = [polars.col(name).cast(types.get(name, polars.Float64), strict=False) for name in frame.columns]
@@ -63,14 +63,28 @@ def _lists(frame: Any, frames: str) -> Any:
     return frame.with_columns(split)
 
 
-def _rows(rows: list[dict[str, Any]], frames: str) -> Any:
+def _rows(rows: list[dict[str, Any]], names: tuple[str, ...], frames: str) -> Any:
+    """Rows as a frame, which has the columns `names` even if no row has them."""
+    columns = list(dict.fromkeys([*(name for row in rows for name in row), *names]))
     if frames == "pandas":
         import pandas
 
-        return pandas.DataFrame(rows)
+        return pandas.DataFrame(rows, columns=columns)
     import polars
 
-    return polars.DataFrame(rows, infer_schema_length=None)
+    return polars.DataFrame(rows, schema=columns, infer_schema_length=None)
+
+
+def _concat(parts: list[Any], frames: str) -> Any:
+    """Frames one below the other. Those without rows add nothing, unless all are."""
+    parts = [part for part in parts if len(part)] or parts
+    if frames == "pandas":
+        import pandas
+
+        return pandas.concat(parts, ignore_index=True)
+    import polars
+
+    return polars.concat(parts, how="diagonal_relaxed")
 
 
 @dataclass(frozen=True)
@@ -93,24 +107,25 @@ class Run:
     @property
     def metrics(self) -> Any:
         """A row per step: `step`, then a column per metric."""
-        return _csv(self._files["metrics"], self._frames)
+        return _csv(self._files["metrics"], self._frames, ("step",))
 
     @property
     def layers(self) -> Any:
         """A row per value: `step`, `layer`, `metric`, `value`. Runs of earlier versions: `step`, `layer`, then a column per
         metric."""
-        return _csv(self._files["layers"], self._frames, ("layer", "metric"))
+        return _csv(self._files["layers"], self._frames, ("step", "layer", "metric", "value"), ("layer", "metric"))
 
     @property
     def timings(self) -> Any:
         """A row per step: `step`, then times and rates."""
-        return _csv(self._files["timings"], self._frames)
+        return _csv(self._files["timings"], self._frames, ("step",))
 
     @property
     def histograms(self) -> Any:
         """A row per distribution and step: `step`, `layer`, `name`, `edges`, `counts`, the last two as lists of numbers. In runs
         of earlier versions `name` ends in the layer."""
-        frame = _csv(self._files["histograms"], self._frames, ("layer", "name", "edges", "counts"))
+        texts = ("layer", "name", "edges", "counts")
+        frame = _csv(self._files["histograms"], self._frames, ("step", *texts), texts)
         return _lists(_edges(frame, self._frames), self._frames)
 
     @property
@@ -122,11 +137,11 @@ class Run:
                 rows.append(json.loads(line))
             except ValueError:
                 continue
-        return _rows(rows, self._frames)
+        return _rows(rows, ("step", "level", "kind", "text", "place", "value"), self._frames)
 
 
 class Runs:
-    """Runs in the order of their names: `runs[0]`, `runs["name"]`, iteration."""
+    """Runs in the order of their names: `runs[0]`, `runs[1:3]` (a list), `runs["name"]`, iteration."""
 
     def __init__(self, paths: list[str], frames: str) -> None:
         found = json.loads(_core.find_runs(paths))
@@ -145,33 +160,41 @@ class Runs:
     def __iter__(self) -> Iterator[Run]:
         return iter(self._runs)
 
-    def __getitem__(self, which: int | str) -> Run:
-        if isinstance(which, int):
+    def __getitem__(self, which: Any) -> Any:
+        if isinstance(which, slice):
             return self._runs[which]
-        for run in self._runs:
-            if run.name == which:
-                return run
-        raise KeyError(f"no run is called {which!r}; there are: {', '.join(run.name for run in self)}")
+        if not isinstance(which, str):
+            return self._runs[operator.index(which)]
+        found = [run for run in self if run.name == which]
+        if not found:
+            raise KeyError(f"no run is called {which!r}; there are: {', '.join(run.name for run in self)}")
+        if len(found) > 1:
+            raise KeyError(f"{len(found)} runs are called {which!r}: {', '.join(str(run.path) for run in found)}")
+        return found[0]
 
     def __repr__(self) -> str:
         return f"<altgrad.Runs: {', '.join(run.name for run in self)}>"
 
     def table(self) -> Any:
         """A row per run: name, state, steps, seed, format, loss, path."""
-        names = ("name", "state", "steps", "seed", "format", "loss")
+        names = ("name", "state", "steps", "seed", "format", "loss", "path")
         rows = [{name: getattr(run, name) for name in names} | {"path": str(run.path)} for run in self]
-        return _rows(rows, self._frames)
+        return _rows(rows, names, self._frames)
 
     def metrics(self) -> Any:
-        """The metrics of all runs, one below the other, with the name of the run in the column `run`."""
-        if self._frames == "pandas":
-            import pandas
+        """The metrics of all runs, one below the other, with the name of the run in the column `run`. If two runs have one name,
+        the column `path` has their folders."""
+        has_paths = len({run.name for run in self}) < len(self)
+        parts = [_rows([], ("step", "run"), self._frames)]
+        for run in self:
+            about = {"run": run.name} | ({"path": str(run.path)} if has_paths else {})
+            if self._frames == "pandas":
+                parts.append(run.metrics.assign(**about))
+                continue
+            import polars
 
-            return pandas.concat([run.metrics.assign(run=run.name) for run in self], ignore_index=True)
-        import polars
-
-        named = [run.metrics.with_columns(polars.lit(run.name).alias("run")) for run in self]
-        return polars.concat(named, how="diagonal_relaxed")
+            parts.append(run.metrics.with_columns(polars.lit(text).alias(name) for name, text in about.items()))
+        return _concat(parts, self._frames)
 
     def compare(
         self, *, baseline: str | None = None, margin: float | None = None, all_pairs: bool = False
@@ -183,7 +206,7 @@ class Runs:
         Raises ValueError for an unknown baseline or an impossible margin.
         """
         compared = json.loads(_core.compare_runs(self._paths, baseline, margin, all_pairs))
-        return _rows([_flat(row) for row in compared["rows"]], self._frames)
+        return _rows([_flat(row) for row in compared["rows"]], _COMPARED, self._frames)
 
     def differences(self, *, baseline: str | None = None) -> Any:
         """The differences that `compare` summarizes, a row per configuration and seed: `label`, `baseline`, `seed`, `step`, `loss`,
@@ -198,7 +221,11 @@ class Runs:
                 difference = pair["loss"] - pair["baseline_loss"]
                 rows.append({"label": row["label"], "baseline": row["baseline"], **pair, "difference": difference})
         names = ("label", "baseline", "seed", "step", "loss", "baseline_loss", "difference")
-        return _rows([{name: row[name] for name in names} for row in rows], self._frames)
+        return _rows([{name: row[name] for name in names} for row in rows], names, self._frames)
+
+
+# Columns of a comparison, some of which may have no value.
+_COMPARED = ("label", "loss_mean", "baseline", "difference_mean", "difference_half_width", "p_holm", "verdict")
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

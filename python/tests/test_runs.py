@@ -72,6 +72,41 @@ class Runs(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "no run or configuration"):
             altgrad.runs(self.folder).compare(baseline="none")
 
+    def test_frames_of_nothing_have_columns(self):
+        for name in ("layers.csv", "timings.csv", "histograms.csv", "events.jsonl"):
+            (self.folder / "one" / name).unlink()
+        (self.folder / "empty").mkdir()
+        for frames in ("pandas", "polars"):
+            package(frames)
+            run = altgrad.runs(self.folder, frames=frames)[0]
+            self.assertEqual(list(run.layers["value"]), [])
+            self.assertEqual(list(run.timings["step"]), [])
+            self.assertEqual(list(run.histograms["edges"]), [])
+            self.assertEqual(list(run.events["place"]), [])
+            none = altgrad.runs(self.folder / "empty", frames=frames)
+            for frame, name in (
+                (none.table(), "loss"),
+                (none.metrics(), "run"),
+                (none.compare(), "difference_mean"),
+                (none.differences(), "seed"),
+            ):
+                self.assertEqual(list(frame[name]), [])
+
+    def test_runs_of_one_name(self):
+        shutil.copytree(self.folder / "one", self.folder / "other/one")
+        for frames in ("pandas", "polars"):
+            package(frames)
+            alone, both = (altgrad.runs(self.folder / part, frames=frames) for part in ("one", "."))
+            self.assertNotIn("path", alone.metrics().columns)
+            metrics = both.metrics()
+            self.assertEqual(set(metrics["path"]), {str(run.path) for run in both})
+            self.assertEqual(len(metrics), 2 * len(alone.metrics()))
+            self.assertEqual((both[0:2], both[np.int64(1)]), (list(both), both[-1]))
+            with self.assertRaisesRegex(KeyError, "2 runs are called"):
+                both[both[0].name]
+            with self.assertRaises(TypeError):
+                both[0.5]
+
     def test_differences_are_those_of_compare(self):
         package("pandas")
         import json
