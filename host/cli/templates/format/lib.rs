@@ -13,7 +13,8 @@ const NAME: &str = "{{ id }}";
 
 /// The value of a code. The lower seven bits are zero or a logarithm, the upper one is the sign.
 ///
-/// A code may be NaN, as -0 is here; two codes may have one value. The number of codes is a power of two.
+/// A code may be NaN, as -0 is here; two codes may have one value. The number of codes is a power of two, and one value at least
+/// is above 0.
 fn value(code: u8) -> f32 {
     let magnitude = match code & 0x7f {
         0 if code != 0 => return f32::NAN,
@@ -49,7 +50,7 @@ impl Format for MyFormat {
         self.table.spec()
     }
 
-    /// `dst[i] = round(src[i] * scale) / scale`, and the statistics of the rounding. Each block of elements has its own scale.
+    /// `dst[i] = round(src[i] * scale) * inverse`, and the statistics of the rounding. Each block of elements has its own scale.
     fn fake_quant(
         &self,
         src: &[f32],
@@ -70,7 +71,7 @@ impl Format for MyFormat {
         self.table.encode(src, dst, params)
     }
 
-    /// The values of codes, divided by the scales.
+    /// The values of codes, times the inverse scales.
     fn decode(
         &self,
         codes: &[u16],
