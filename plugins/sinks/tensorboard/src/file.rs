@@ -2,17 +2,17 @@
 //!
 //! A record is the event's length, the length's checksum, the event, the event's checksum; little-endian. Readers stop at
 //! a record that a killed process left incomplete and continue with the next file, so a file is never written to again
-//! after its process ended: a resumed run begins another, whose name sorts after it.
+//! after its process ended: a resumed run begins another, whose name sorts after it. The beginning of a file makes readers forget
+//! the steps that come again, so it is written with the first record after it: a resume that is refused changes nothing.
 
 use std::{
-    fmt::Display,
     fs::{self, File, OpenOptions, TryLockError},
     io::{Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
-use altgrad_plugin_api::{ErrorKind, PluginError};
+use altgrad_plugin_api::PluginError;
 use prost::Message;
 
 use crate::proto::{Event, SessionLog, SessionStatus, What};
@@ -27,10 +27,8 @@ pub(crate) struct EventFile {
     file: File,
     /// Bytes of whole records.
     length: u64,
-}
-
-fn io_error(path: &Path, error: &dyn Display) -> PluginError {
-    PluginError::new(ErrorKind::IO, format!("`{}`: {error}", path.display()))
+    /// The records at the beginning, until they are written.
+    header: Vec<u8>,
 }
 
 /// Seconds since 1970; 0 if the clock is before that.
@@ -56,41 +54,60 @@ pub(crate) fn record(event: &Event) -> Vec<u8> {
 }
 
 impl EventFile {
-    /// Begins a file in `folder`, which is made. Readers then drop the values of earlier files for `first_step` and later
-    /// steps.
+    /// Makes an empty file in `folder`, which is made. Once its header is written, readers drop the values of earlier files for
+    /// `first_step` and later steps.
     ///
     /// # Errors
     /// `IO` if it cannot be written, or another sink or run writes to the folder.
     pub(crate) fn begin(folder: &Path, first_step: i64) -> Result<Self, PluginError> {
-        fs::create_dir_all(folder).map_err(|error| io_error(folder, &error))?;
+        fs::create_dir_all(folder).map_err(|error| PluginError::io(folder, error))?;
         let stamp = last_stamp(folder)?.map_or(0, |last| last + 1).max(now() as u64);
         let path = folder.join(format!("{PREFIX}{stamp:010}.altgrad"));
         let file = OpenOptions::new().write(true).create_new(true).open(&path);
-        let file = file.map_err(|error| io_error(&path, &error))?;
+        let file = file.map_err(|error| PluginError::io(&path, error))?;
         // Without locks in the file system other processes cannot be excluded; writing continues nevertheless.
         let _ = file.try_lock();
-        let mut open = Self { path, file, length: 0 };
         let event = |what| Event { wall_time: now(), step: 0, what: Some(what) };
         let version = event(What::FileVersion("brain.Event:2".into()));
         let start = What::SessionLog(SessionLog { status: SessionStatus::Start.into() });
         // TensorBoard takes the first start of a run for its beginning and others for resumptions.
         let start = Event { step: first_step, ..event(start) };
-        open.append(&[record(&version), record(&start)].concat())?;
-        Ok(open)
+        Ok(Self { path, file, length: 0, header: [record(&version), record(&start)].concat() })
     }
 
-    /// Adds whole records. If that fails, all are removed, as far as the machine allows.
+    /// Adds whole records to the header.
+    pub(crate) fn add_to_header(&mut self, records: &[u8]) {
+        self.header.extend(records);
+    }
+
+    /// Adds whole records, after the header if it is not written yet. If that fails, all are removed, as far as the machine
+    /// allows.
     ///
     /// # Errors
     /// `IO`.
     pub(crate) fn append(&mut self, records: &[u8]) -> Result<(), PluginError> {
-        if let Err(error) = self.file.write_all(records) {
+        let records = [&self.header, records].concat();
+        if let Err(error) = self.file.write_all(&records) {
             let _ = self.file.set_len(self.length);
             let _ = self.file.seek(SeekFrom::Start(self.length));
-            return Err(io_error(&self.path, &error));
+            return Err(PluginError::io(&self.path, error));
         }
         self.length += records.len() as u64;
+        self.header.clear();
         Ok(())
+    }
+
+    /// True if nothing is written, the header included.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Removes the file.
+    ///
+    /// # Errors
+    /// `IO`.
+    pub(crate) fn remove(self) -> Result<(), PluginError> {
+        fs::remove_file(&self.path).map_err(|error| PluginError::io(&self.path, error))
     }
 
     /// Flushes everything to the disk itself.
@@ -98,20 +115,20 @@ impl EventFile {
     /// # Errors
     /// `IO`.
     pub(crate) fn sync(&self) -> Result<(), PluginError> {
-        self.file.sync_data().map_err(|error| io_error(&self.path, &error))
+        self.file.sync_data().map_err(|error| PluginError::io(&self.path, error))
     }
 }
 
 /// The stamp of the folder's last event file, if there is one.
 fn last_stamp(folder: &Path) -> Result<Option<u64>, PluginError> {
     let mut last = None;
-    for entry in fs::read_dir(folder).map_err(|error| io_error(folder, &error))? {
-        let path = entry.map_err(|error| io_error(folder, &error))?.path();
+    for entry in fs::read_dir(folder).map_err(|error| PluginError::io(folder, error))? {
+        let path = entry.map_err(|error| PluginError::io(folder, error))?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let Some(rest) = name.strip_prefix(PREFIX) else { continue };
-        let file = File::open(&path).map_err(|error| io_error(&path, &error))?;
+        let file = File::open(&path).map_err(|error| PluginError::io(&path, error))?;
         if matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
-            let error = io_error(&path, &"in use by another sink or run");
+            let error = PluginError::io(&path, "in use by another sink or run");
             return Err(error.with_hint("give each tensorboard sink a `folder` of its own"));
         }
         last = last.max(rest.split('.').next().and_then(|stamp| stamp.parse::<u64>().ok()));

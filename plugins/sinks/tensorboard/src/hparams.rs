@@ -2,11 +2,11 @@
 //!
 //! A key of the run file is a hyperparameter, `train.lr`; entries of lists have their index, `sink.0.name`. Lists of plain values
 //! and values of other types are texts, as TOML writes them. The name and the folder of a run are left out: they differ in every
-//! run.
+//! run. TensorBoard keeps the first start and the first end of a run, so only a completed run has an end: another one may be
+//! resumed.
 
 use std::collections::BTreeMap;
 
-use altgrad_plugin_api::RunOutcome;
 use prost::Message;
 use toml::{Table, Value as Toml};
 
@@ -31,14 +31,9 @@ pub(crate) fn start(config_toml: &str) -> Value {
     value("_hparams_/session_start_info", Session::Start(start))
 }
 
-/// The value that ends it.
-pub(crate) fn end(outcome: RunOutcome) -> Value {
-    let status = match outcome {
-        RunOutcome::COMPLETED => Outcome::Success,
-        RunOutcome::FAILED => Outcome::Failure,
-        _ => Outcome::Unknown,
-    };
-    let end = SessionEnd { status: status.into(), end_time_secs: now() };
+/// The value that ends the session of a completed run.
+pub(crate) fn end() -> Value {
+    let end = SessionEnd { status: Outcome::Success.into(), end_time_secs: now() };
     value("_hparams_/session_end_info", Session::End(end))
 }
 

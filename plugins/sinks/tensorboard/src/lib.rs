@@ -3,7 +3,9 @@
 //! Scalars, distributions, alerts (as texts `alerts/KIND`) and the run file (text `config`, and hyperparameters for the page
 //! HPARAMS) go to an event file in the run folder, each row in it when `log` returns. Scalars are f32 there, as TensorBoard's own are: `metrics.csv` has all bits.
 //! A resumed run begins a new file that tells TensorBoard to forget steps which come again, so that a viewer that is
-//! open stays right too. What TensorBoard calls `min` and `max` of a distribution are the outer edges of its outermost
+//! open stays right too. A resume that fails before its first row leaves no file. Of the sessions of a resumed run, the page
+//! HPARAMS shows the first start and the first end: hyperparameters changed by a resume are not shown there, and only a completed
+//! run writes an end. What TensorBoard calls `min` and `max` of a distribution are the outer edges of its outermost
 //! bins that hold something; sums are taken from the middles of the bins. Closing values are scalars at the last step.
 //! The file is in `file.rs`, its messages in `proto.rs`, hyperparameters in `hparams.rs`.
 
@@ -84,9 +86,14 @@ fn middle(bin: &[f64]) -> f64 {
 impl TensorBoard {
     /// Writes the values of tags at a step.
     fn write(&mut self, step: u64, value: Vec<Value>) -> Result<(), PluginError> {
-        let what = Some(What::Summary(Summary { value }));
-        let record = record(&Event { wall_time: now(), step: signed(step), what });
-        self.file()?.append(&record)
+        self.file()?.append(&summary(step, value))
+    }
+
+    /// The file, its header written.
+    fn write_header(&mut self) -> Result<&mut EventFile, PluginError> {
+        let file = self.file()?;
+        file.append(&[])?;
+        Ok(file)
     }
 
     fn file(&mut self) -> Result<&mut EventFile, PluginError> {
@@ -94,6 +101,12 @@ impl TensorBoard {
             .as_mut()
             .ok_or_else(|| PluginError::new(ErrorKind::OTHER, "the tensorboard sink is not open"))
     }
+}
+
+/// The values of tags at a step as a record.
+fn summary(step: u64, value: Vec<Value>) -> Vec<u8> {
+    let what = Some(What::Summary(Summary { value }));
+    record(&Event { wall_time: now(), step: signed(step), what })
 }
 
 /// A step as TensorBoard has it.
@@ -118,12 +131,14 @@ impl Sink for TensorBoard {
     fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError> {
         let first_step = run.resume_step.into_option().unwrap_or(0);
         let folder = Path::new(run.folder.as_str()).join(&self.folder);
-        (self.file, self.step) = (Some(EventFile::begin(&folder, signed(first_step))?), first_step);
+        let mut file = EventFile::begin(&folder, signed(first_step))?;
         // Indented, TOML is shown as it is.
         let config: Vec<String> =
             run.config_toml.as_str().lines().map(|line| format!("    {line}\n")).collect();
         let hparams = hparams::start(run.config_toml.as_str());
-        self.write(first_step, vec![text("config", &config.concat()), hparams])
+        file.add_to_header(&summary(first_step, vec![text("config", &config.concat()), hparams]));
+        (self.file, self.step) = (Some(file), first_step);
+        Ok(())
     }
 
     fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
@@ -147,8 +162,8 @@ impl Sink for TensorBoard {
 
     fn state(&mut self) -> Result<Vec<u8>, PluginError> {
         // The state is empty, but rows that the checkpoint relies on must survive a crash of the machine as the checkpoint
-        // does.
-        self.file()?.sync()?;
+        // does, and steps that come again must not.
+        self.write_header()?.sync()?;
         Ok(Vec::new())
     }
 
@@ -157,8 +172,14 @@ impl Sink for TensorBoard {
     }
 
     fn finish(&mut self, outcome: RunOutcome) -> Result<(), PluginError> {
-        self.write(self.step, vec![hparams::end(outcome)])?;
-        self.file()?.sync()?;
+        // A run that fails before its first row leaves readers the steps of earlier processes.
+        if outcome == RunOutcome::FAILED && self.file()?.is_empty() {
+            return self.file.take().map_or(Ok(()), EventFile::remove);
+        }
+        if outcome == RunOutcome::COMPLETED {
+            self.write(self.step, vec![hparams::end()])?;
+        }
+        self.write_header()?.sync()?;
         self.file = None;
         Ok(())
     }

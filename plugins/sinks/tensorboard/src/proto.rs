@@ -186,8 +186,6 @@ pub(crate) struct SessionEnd {
 pub(crate) enum Outcome {
     Unknown = 0,
     Success = 1,
-    Failure = 2,
-    Running = 3,
 }
 
 /// `google.protobuf.Value`, without lists and objects.

@@ -70,7 +70,10 @@ fn shown(folder: &Path) -> Vec<(i64, String, Content)> {
     let mut shown: Vec<(i64, String, Content)> = Vec::new();
     for file in files(folder) {
         let (events, _) = events(&fs::read(file).unwrap());
-        assert_eq!(events[0].what, Some(What::FileVersion("brain.Event:2".into())));
+        // A file is empty until its first row.
+        if let Some(first) = events.first() {
+            assert_eq!(first.what, Some(What::FileVersion("brain.Event:2".into())));
+        }
         for event in events {
             match event.what {
                 Some(What::SessionLog(_)) => shown.retain(|(step, ..)| *step < event.step),
@@ -95,7 +98,7 @@ fn steps(folder: &Path, tag: &str) -> Vec<i64> {
 #[test]
 fn a_file_begins_as_tensorboards_own() {
     let folder = TempDir::new().unwrap();
-    open(folder.path(), None).unwrap();
+    log(&mut open(folder.path(), None).unwrap(), 0, "x", 0.0);
     let bytes = fs::read(&files(folder.path())[0]).unwrap();
     assert_eq!(bytes[..12], [0x18, 0, 0, 0, 0, 0, 0, 0, 0xa3, 0x7f, 0x4b, 0x22]);
     assert_eq!((bytes[12], &bytes[21..36]), (9, &b"\x1a\x0dbrain.Event:2"[..]));
@@ -173,6 +176,46 @@ fn resuming_after_a_kill_at_any_byte_shows_each_step_once() {
         let last = shown(torn.path()).pop().unwrap();
         assert_eq!(last.2, Content::Scalar(24.0));
     }
+}
+
+#[test]
+fn a_resume_that_fails_before_its_first_row_changes_nothing() {
+    let folder = TempDir::new().unwrap();
+    let mut sink = open(folder.path(), None).unwrap();
+    (0..4).for_each(|step| log(&mut sink, step, "x", step as f64));
+    sink.finish(RunOutcome::INTERRUPTED).unwrap();
+    let mut sink = open(folder.path(), Some(2)).unwrap();
+    assert_eq!(steps(folder.path(), "x"), [0, 1, 2, 3], "a resumed run is open, and may be refused yet");
+    sink.finish(RunOutcome::FAILED).unwrap();
+    assert_eq!(files(folder.path()).len(), 1);
+    // One that ends otherwise has accepted that the steps are gone; one that fails later has rows.
+    open(folder.path(), Some(3)).unwrap().finish(RunOutcome::INTERRUPTED).unwrap();
+    assert_eq!(steps(folder.path(), "x"), [0, 1, 2]);
+    let mut sink = open(folder.path(), Some(2)).unwrap();
+    log(&mut sink, 2, "x", 5.0);
+    sink.finish(RunOutcome::FAILED).unwrap();
+    assert_eq!(steps(folder.path(), "x"), [0, 1, 2]);
+    open(folder.path(), Some(1)).unwrap().state().unwrap();
+    assert_eq!(steps(folder.path(), "x"), [0], "a checkpoint forgets the steps that come again");
+}
+
+/// TensorBoard keeps the first end of a run.
+#[test]
+fn only_a_completed_run_ends_its_session() {
+    let ends = |outcome| {
+        let folder = TempDir::new().unwrap();
+        let mut sink = open(folder.path(), None).unwrap();
+        log(&mut sink, 0, "x", 0.0);
+        sink.finish(outcome).unwrap();
+        let (events, _) = events(&fs::read(&files(folder.path())[0]).unwrap());
+        let values = events.into_iter().filter_map(|event| match event.what {
+            Some(What::Summary(summary)) => Some(summary.value),
+            _ => None,
+        });
+        values.flatten().filter(|value| value.tag == "_hparams_/session_end_info").count()
+    };
+    let all = [RunOutcome::COMPLETED, RunOutcome::INTERRUPTED, RunOutcome::FAILED];
+    assert_eq!(all.map(ends), [1, 0, 0]);
 }
 
 #[test]
