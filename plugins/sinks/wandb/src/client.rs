@@ -14,7 +14,11 @@ use reqwest::{
 };
 use serde_json::Value;
 
-use crate::{key::Key, pace::Pace, shared::Shared};
+use crate::{
+    key::{self, Key},
+    pace::Pace,
+    shared::Shared,
+};
 
 /// The time limit of connecting.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -75,7 +79,12 @@ impl Client {
     /// TLS cannot be set up.
     pub(crate) fn new(base_url: &str, key: Key, shared: Arc<Shared>, pace: Pace) -> Result<Self, String> {
         let tls = tls().map_err(|error| format!("TLS cannot be set up ({error})"))?;
-        let http = Http::builder()
+        let mut http = Http::builder();
+        // What is for this machine does not leave it: a proxy would get the key in clear text.
+        if key::is_this_machine(key::host(base_url)) {
+            http = http.no_proxy();
+        }
+        let http = http
             .tls_backend_preconfigured(tls)
             .connect_timeout(CONNECT)
             // A key must not follow where a redirection leads.

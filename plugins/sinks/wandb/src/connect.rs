@@ -33,7 +33,7 @@ impl Uploader {
             if let Some(summary) = server.as_ref().and_then(|server| server.summary.as_ref()) {
                 self.summary.take(summary);
             }
-            self.wire.upsert(&begin)?;
+            self.wire.upsert(&begin, server.is_some())?;
             self.remote.project.clone_from(&self.wire.project);
             self.remote.entity = self.wire.entity.clone().unwrap_or_default();
             self.upserted = true;

@@ -30,6 +30,9 @@ pub(crate) struct RowAt {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Begin {
     pub identity: Identity,
+    /// The run's name, shown unless the user has set another.
+    #[serde(default)]
+    pub name: String,
     /// True if the spool was lost and, by a checkpoint, the server's run is ours.
     pub continues: bool,
     /// The step rows continue from.

@@ -3,9 +3,9 @@
 //! Order: `WANDB_API_KEY`, then netrc (`$NETRC`, `~/.netrc`, `~/_netrc`; machine is the server's host, with its port if the
 //! address has one). The run file cannot hold a key: it is copied into the run folder and into the tracker.
 //!
-//! Run files come from strangers, and may name any server. A key therefore goes only to a host that the user has configured:
-//! the public server, that of `WANDB_BASE_URL` or of W&B's settings file, a machine of netrc, and this machine. It never goes
-//! over http to another machine.
+//! Run files and spools come from strangers, and may name any server. A key therefore goes only to a host that the user has
+//! configured: the public server, that of `WANDB_BASE_URL` or of W&B's settings file, a machine of netrc, and this machine. It
+//! never goes over http to another machine, nor to a proxy on its way to this one.
 
 use std::{fmt, fs, net::IpAddr, path::PathBuf};
 
@@ -54,7 +54,7 @@ impl Key {
             (Some(found), _) => found,
             (None, Some(_)) => {
                 return Err(format!(
-                    "WANDB_API_KEY is not sent to {host}, which only the run file names: set \
+                    "WANDB_API_KEY is not sent to {host}, which only the run names: set \
                      WANDB_BASE_URL={base_url}, or write the key into netrc for machine {host}"
                 ));
             }
@@ -82,7 +82,7 @@ fn is_configured(named: &str, environment: &Environment) -> bool {
 }
 
 /// True if a host, with or without a port, is a loopback address.
-fn is_this_machine(host: &str) -> bool {
+pub(crate) fn is_this_machine(host: &str) -> bool {
     let address = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next(),
         None => host.split(':').next(),
@@ -92,7 +92,7 @@ fn is_this_machine(host: &str) -> bool {
 }
 
 /// The server in the settings file of W&B's client: `$WANDB_CONFIG_DIR/settings`, by default `~/.config/wandb/settings`.
-fn from_settings(environment: &Environment) -> Option<String> {
+pub(crate) fn from_settings(environment: &Environment) -> Option<String> {
     let named = environment.get("WANDB_CONFIG_DIR").map(PathBuf::from);
     let folder = named.or_else(|| Some(PathBuf::from(environment.get("HOME")?).join(".config/wandb")))?;
     let text = fs::read_to_string(folder.join("settings")).ok()?;
@@ -183,7 +183,7 @@ mod tests {
             ["https://stranger.example", "https://api.wandb.ai.stranger.example", "https://127.0.0.1.example"]
         {
             let refused = find(url, None).unwrap_err();
-            assert!(refused.contains("only the run file names") && !refused.contains(KEY), "{refused}");
+            assert!(refused.contains("only the run names") && !refused.contains(KEY), "{refused}");
         }
         let own = "https://wandb.example:8443";
         assert!(find(own, Some("https://wandb.example")).is_err(), "another port is another server");

@@ -7,6 +7,8 @@
 //! Writing: `journal` (content), `spool` (file), `index` (reading it back). Uploading: `uploader` (schedule), `connect`
 //! and `reconcile` (position), `protocol` and `client` (requests). `offline` exports the official client's file.
 
+use std::io::{self, Write as _};
+
 use altgrad_plugin_api::{
     Alert, Config, Descriptor, ErrorKind, Histogram, Metric, PluginError, RunInfo, RunOutcome, Sink,
 };
@@ -18,6 +20,7 @@ mod index;
 mod journal;
 mod json;
 mod key;
+mod lock;
 mod naming;
 mod offline;
 mod options;
@@ -41,9 +44,9 @@ use options::{Environment, Mode, Options};
 use pace::Pace;
 use run::OpenRun;
 
-/// Prints a message for the user to standard error.
+/// Prints a message for the user to standard error, if that can be written.
 pub(crate) fn say(text: &str) {
-    eprintln!("wandb: {text}");
+    let _ = io::stderr().write_all(format!("wandb: {text}\n").as_bytes());
 }
 
 /// The sink: its options, and the run it is open for.
@@ -88,7 +91,8 @@ impl Sink for WandbSink {
             && let Err(why) = Key::find(&sink.options.base_url, &sink.environment)
         {
             say(&format!(
-                "nothing is uploaded: {why}. A run keeps its rows on disk for `altgrad-host wandb-upload`"
+                "nothing is uploaded to {}: {why}. A run keeps its rows on disk for `altgrad-host wandb-upload`",
+                sink.options.base_url
             ));
         }
         Ok(sink)

@@ -2,13 +2,13 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use altgrad_plugin_api::RunInfo;
+use altgrad_plugin_api::PluginError;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     index::Begin,
     journal::now,
-    options::{Identity, Options},
+    options::{Identity, Mode, Options},
 };
 
 /// The state that a resumed run needs if the spool is gone: no secrets.
@@ -17,35 +17,62 @@ pub(crate) struct Kept {
     pub run_id: String,
     pub project: String,
     pub entity: Option<String>,
+    #[serde(default)]
+    pub base_url: Option<String>,
     /// True if the server's run was made, or continued, from here.
     pub claimed: bool,
     pub runtime: f64,
 }
 
-/// The identity of the run: id and place of an earlier segment stay, the rest may change.
+/// The identity of the run: id and place of an earlier segment stay, the rest may change. A resumed run may name another server.
+///
+/// # Errors
+/// `CONFIG` if an upload is to send a run to another server than its own.
 pub(crate) fn identity(
     options: &Options,
-    run: &RunInfo<'_>,
     only_upload: bool,
     begin: Option<&Begin>,
     kept: Option<&Kept>,
-) -> Identity {
+) -> Result<Identity, PluginError> {
     let mut identity = options.identity.clone();
-    identity.display_name.get_or_insert_with(|| run.name.to_string());
+    let mut server = None;
     if let Some(begin) = begin {
         let before = begin.identity.clone();
         if only_upload {
-            return before;
+            check_server(options, before.base_url.as_deref())?;
+            let base_url = before.base_url.or(identity.base_url);
+            return Ok(Identity { base_url, ..before });
         }
         (identity.run_id, identity.project, identity.entity) = (before.run_id, before.project, before.entity);
+        server = before.base_url;
     } else if let Some(kept) = kept {
         identity.run_id.clone_from(&kept.run_id);
         identity.project.clone_from(&kept.project);
         identity.entity.clone_from(&kept.entity);
+        server.clone_from(&kept.base_url);
     } else if identity.run_id.is_empty() {
         identity.run_id = new_id();
     }
-    identity
+    if !options.names_server {
+        identity.base_url = server.or(identity.base_url);
+    }
+    Ok(identity)
+}
+
+/// Refuses to upload a run of one server to another.
+fn check_server(options: &Options, of_run: Option<&str>) -> Result<(), PluginError> {
+    let Options { mode, base_url, names_server, .. } = options;
+    match of_run {
+        Some(of_run) if *mode == Mode::Online && *names_server && of_run != base_url => {
+            let message = format!(
+                "the run is of the server {of_run}, and `base_url` or WANDB_BASE_URL names {base_url}"
+            );
+            let hint = "unset WANDB_BASE_URL; or write a file with `altgrad-host wandb-upload --offline`, which \
+                        `wandb sync` sends to any server";
+            Err(PluginError::config(message).with_hint(hint))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Eight letters or digits, random.

@@ -4,8 +4,8 @@
 //! header, then chunks in blocks of 32 KiB, each with CRC-32, length and type; LevelDB's log format with another CRC.
 
 use std::{
-    fs::{self, File},
-    io::{self, BufWriter, Write},
+    fs,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -16,6 +16,7 @@ use crate::{
     index::{Begin, Index},
     json::fields,
     records::{Alert, Content, Exit, Header, History, Item, Record, Run, Step, Time, Update, Version},
+    spool::replace,
     summary::Summary,
 };
 
@@ -82,12 +83,7 @@ pub(crate) fn export(index: &Index, folder: &Path) -> io::Result<PathBuf> {
     let id = &begin.identity.run_id;
     let export = folder.join(format!("{OFFLINE}{}-{id}", stamp(begin.started)));
     fs::create_dir_all(export.join("files"))?;
-    let path = export.join(format!("run-{id}.wandb"));
-    let beside = path.with_extension("tmp");
-    let mut blocks = Blocks::begin(BufWriter::new(File::create(&beside)?))?;
-    write(index, begin, &mut blocks)?;
-    blocks.out.into_inner()?.sync_all()?;
-    fs::rename(beside, path)?;
+    replace(&export.join(format!("run-{id}.wandb")), |out| write(index, begin, &mut Blocks::begin(out)?))?;
     remove_others(folder, &export, id)?;
     Ok(export)
 }
@@ -158,7 +154,7 @@ fn run(begin: &Begin) -> Run {
         config: Some(Update { update: config.collect() }),
         run_group: identity.group.unwrap_or_default(),
         job_type: identity.job_type.unwrap_or_default(),
-        display_name: identity.display_name.unwrap_or_default(),
+        display_name: identity.display_name.unwrap_or_else(|| begin.name.clone()),
         notes: identity.notes.unwrap_or_default(),
         tags: identity.tags,
         host: begin.host.clone().unwrap_or_default(),

@@ -1,4 +1,5 @@
-//! The settings of the sink: its options in the run file, then the `WANDB_*` variables, then defaults.
+//! The settings of the sink: its options in the run file, then the `WANDB_*` variables, then, for the server, the settings file of
+//! W&B's client, then defaults.
 //!
 //! The run file identifies the run; a variable applies where the run file leaves an option empty. `WANDB_DIR` is not
 //! followed: a sink writes inside its run folder only. Refuses names that a server would refuse.
@@ -11,6 +12,8 @@ use std::{
 
 use altgrad_plugin_api::{AlertLevel, Config, OptionSpec, PluginError, texts};
 use serde::{Deserialize, Serialize};
+
+use crate::key;
 
 /// The default server.
 pub(crate) const PUBLIC_SERVER: &str = "https://api.wandb.ai";
@@ -73,13 +76,19 @@ pub(crate) struct Identity {
     pub job_type: Option<String>,
     pub tags: Vec<String>,
     pub resume: Resume,
+    /// The server of the run. None: an offline run that names none, or a spool of an earlier version.
+    #[serde(default)]
+    pub base_url: Option<String>,
 }
 
 /// All options, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub mode: Mode,
+    /// The server: of the run file or WANDB_BASE_URL, else the default.
     pub base_url: String,
+    /// True if run file or WANDB_BASE_URL name it.
+    pub names_server: bool,
     /// `run_id` is empty if the options set none.
     pub identity: Identity,
     /// Folder inside the run folder.
@@ -106,7 +115,8 @@ pub(crate) const SPECS: [OptionSpec; 16] = [
         .choices(texts!["", "allow", "must", "never"]),
     text(
         "base_url",
-        "Server; empty: WANDB_BASE_URL, or https://api.wandb.ai. A key goes only to servers that the user has configured",
+        "Server; empty: WANDB_BASE_URL, or that of `wandb login --host`, or https://api.wandb.ai. A key goes only to servers \
+         that the user has configured",
     ),
     OptionSpec::text("folder", "wandb").help("Folder of the sink's files inside the run folder"),
     OptionSpec::float("interval_s", 15.0)
@@ -114,7 +124,10 @@ pub(crate) const SPECS: [OptionSpec; 16] = [
         .help("Seconds between uploads, as the official client has it; servers take about 2 a second"),
     OptionSpec::float("finish_timeout_s", 20.0)
         .range(0.0, 1e6)
-        .help("Seconds the end of a run waits for the upload; what is left stays on disk"),
+        .help(
+            "Seconds the end of a run waits for the upload, and up to a quarter (at most 5 s) more while rows arrive; what is \
+             left stays on disk. `deadline_s` must be larger than the sum",
+        ),
     OptionSpec::text("alert_level", "warn")
         .choices(texts!["info", "warn", "error"])
         .help("Least urgent alert to send"),
@@ -156,6 +169,10 @@ impl Options {
             let listed = environment.get("WANDB_TAGS").unwrap_or_default().split(',');
             tags = listed.map(|tag| tag.trim().to_string()).filter(|tag| !tag.is_empty()).collect();
         }
+        let named = said("base_url", "WANDB_BASE_URL")?;
+        let names_server = named.is_some();
+        let base_url = named.or_else(|| key::from_settings(environment));
+        let base_url = checked_url(base_url.as_deref().unwrap_or(PUBLIC_SERVER))?;
         let identity = Identity {
             run_id: said("run_id", "WANDB_RUN_ID")?.unwrap_or_default(),
             project: said("project", "WANDB_PROJECT")?.unwrap_or_else(|| PROJECT.into()),
@@ -166,16 +183,17 @@ impl Options {
             job_type: said("job_type", "WANDB_JOB_TYPE")?,
             tags,
             resume,
+            base_url: (mode == Mode::Online || names_server).then(|| base_url.clone()),
         };
         check(&identity)?;
-        let base_url = said("base_url", "WANDB_BASE_URL")?.unwrap_or_else(|| PUBLIC_SERVER.into());
         let seconds = |option: &str| {
             Duration::try_from_secs_f64(config.float(option)?)
                 .map_err(|error| PluginError::config(format!("`{option}`: {error}")))
         };
         Ok(Self {
             mode,
-            base_url: checked_url(&base_url)?,
+            base_url,
+            names_server,
             identity,
             folder: inside(config.text("folder")?)?,
             interval: seconds("interval_s")?,
@@ -268,6 +286,25 @@ mod tests {
         assert_eq!(tags, ["a", "b"]);
         let slash = resolve(Some(("base_url", "http://h:1/")), None).unwrap();
         assert_eq!(slash.base_url, "http://h:1");
+    }
+
+    #[test]
+    fn the_server_is_that_of_the_run_file_the_variable_or_wandb_login() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = ("WANDB_CONFIG_DIR", folder.path().to_str().unwrap());
+        let server = |option, variables: &[(&str, &str)]| {
+            let given = [("base_url".to_string(), ConfigValue::Text(option))];
+            let all = variables.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+            let config = Config::resolve(&SPECS, given).unwrap();
+            let options = Options::resolve(&config, &Environment::of(all.collect())).unwrap();
+            (options.base_url, options.names_server)
+        };
+        let variable = ("WANDB_BASE_URL", "https://variable");
+        assert_eq!(server("".into(), &[settings]), (PUBLIC_SERVER.into(), false));
+        std::fs::write(folder.path().join("settings"), "[default]\nbase_url = https://login/\n").unwrap();
+        assert_eq!(server("".into(), &[settings]), ("https://login".into(), false));
+        assert_eq!(server("".into(), &[settings, variable]), ("https://variable".into(), true));
+        assert_eq!(server("https://file".into(), &[settings, variable]), ("https://file".into(), true));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Paces of the upload: intervals, time limits, and waits after failures.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
+
+use crate::journal::now;
 
 /// Shortest wait after a failure.
 const SHORTEST: Duration = Duration::from_millis(20);
@@ -65,8 +67,7 @@ impl Pace {
 
 /// 0 to 1/4, so that many runs do not come back in the same moment.
 fn jitter() -> f64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    f64::from(since.subsec_micros() % 1000) / 4000.0
+    (now() * 1e3).fract() / 4.0
 }
 
 #[cfg(test)]

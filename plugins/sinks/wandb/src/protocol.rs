@@ -95,18 +95,21 @@ impl Wire {
         Ok(Some(ServerRun { lines, tail, summary }))
     }
 
-    /// Makes the run, or opens it again; from here on entity and project are as the server spells them.
-    pub(crate) fn upsert(&mut self, begin: &Begin) -> Result<(), Failure> {
+    /// Makes the run, or opens it again, in which case the server keeps what the user has not set here. From here on entity and
+    /// project are as the server spells them.
+    pub(crate) fn upsert(&mut self, begin: &Begin, exists: bool) -> Result<(), Failure> {
         let identity = &begin.identity;
+        let name = identity.display_name.as_ref().or((!exists).then_some(&begin.name));
+        let tags = (!identity.tags.is_empty()).then_some(&identity.tags);
         let mut config = json!({ "_wandb": { "value": { "t": {}, "m": [] } } });
         for (key, value) in begin.config.as_object().into_iter().flatten() {
             config[key] = json!({ "value": value });
         }
         let variables = json!({
             "name": self.run_id, "project": self.project, "entity": self.entity,
-            "displayName": identity.display_name,
+            "displayName": name,
             "groupName": identity.group, "jobType": identity.job_type, "notes": identity.notes,
-            "tags": identity.tags, "host": begin.host, "program": "altgrad-host",
+            "tags": tags, "host": begin.host, "program": "altgrad-host",
             "config": self.client.scrub(&config.to_string()),
         });
         let data = self.client.graphql("UpsertBucket", UPSERT, variables, self.limit)?;

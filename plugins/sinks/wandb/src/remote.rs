@@ -3,7 +3,7 @@
 //! It saves work and keeps alerts from coming twice; for rows the server's own count decides (`reconcile.rs`).
 
 use std::{
-    io,
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -62,7 +62,7 @@ impl Remote {
     /// # Errors
     /// The disk is full, or the folder read-only.
     pub(crate) fn save(&self) -> io::Result<()> {
-        spool::replace(&self.path, format!("{}\n", serde_json::json!(self)).as_bytes())
+        spool::replace(&self.path, |out| writeln!(out, "{}", serde_json::json!(self)))
     }
 
     /// The number of `steps`, ascending, that precede the first that can be sent.

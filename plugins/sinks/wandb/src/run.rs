@@ -2,9 +2,9 @@
 
 use std::{
     fs::{self, File},
+    io::Write as _,
     path::{Path, PathBuf},
     sync::Arc,
-    thread,
     time::{Duration, Instant},
 };
 
@@ -16,6 +16,7 @@ use crate::{
     journal::{Journal, now},
     json,
     key::Key,
+    lock::lock,
     naming::{Kept, identity},
     offline,
     options::{Environment, Identity, Mode, Options},
@@ -49,11 +50,6 @@ pub(crate) struct OpenRun {
     _lock: File,
 }
 
-/// A fault of a file.
-fn io_error(path: &Path, error: &dyn std::fmt::Display) -> PluginError {
-    PluginError::new(ErrorKind::IO, format!("`{}`: {error}", path.display()))
-}
-
 /// The description of rows that can still be sent.
 const UNSENT: &str = "on disk, not on the server";
 
@@ -73,25 +69,6 @@ const SPOOL: &str = "spool.log";
 
 /// Most additional time for a server that takes rows at the end. The default `deadline_s` of a sink leaves it.
 const MOST_EXTRA: Duration = Duration::from_secs(5);
-
-/// The time for another process to release the folder: one that was just killed, or a child of this one that is about
-/// to start another program.
-const LOCK_PATIENCE: Duration = Duration::from_secs(1);
-
-/// Makes sure that no other process has the folder open.
-fn lock(folder: &Path) -> Result<File, PluginError> {
-    let path = folder.join("lock");
-    let file = File::create(&path).map_err(|error| io_error(&path, &error))?;
-    let start = Instant::now();
-    while file.try_lock().is_err() && start.elapsed() < LOCK_PATIENCE {
-        thread::sleep(Duration::from_millis(20));
-    }
-    file.try_lock().map_err(|error| {
-        let hint = "is the run still going on? Two wandb sinks of one run need a `folder` each";
-        io_error(&path, &format!("in use by another process or sink ({error})")).with_hint(hint)
-    })?;
-    Ok(file)
-}
 
 impl OpenRun {
     /// Opens the spool and, online, starts the uploader. Needs no network, no key and no server.
@@ -115,25 +92,26 @@ impl OpenRun {
         if only_upload && !path.exists() {
             return match (Remote::open(&folder).finished, options.mode) {
                 (true, Mode::Online) => Ok(None),
-                (true, _) => Err(io_error(&path, &"deleted, because all of the run is on the server")),
-                (false, _) => Err(io_error(&path, &"not there: this run has nothing to upload")),
+                (true, _) => Err(PluginError::io(&path, "deleted, because all of the run is on the server")),
+                (false, _) => Err(PluginError::io(&path, "not there: this run has nothing to upload")),
             };
         }
-        fs::create_dir_all(&folder).map_err(|error| io_error(&folder, &error))?;
+        fs::create_dir_all(&folder).map_err(|error| PluginError::io(&folder, error))?;
         let lock = lock(&folder)?;
         if resume_step.is_none() {
             for old in [path.clone(), folder.join("uploaded.json"), folder.join(WRITTEN)] {
                 if old.exists() {
-                    fs::remove_file(&old).map_err(|error| io_error(&old, &error))?;
+                    fs::remove_file(&old).map_err(|error| PluginError::io(&old, error))?;
                 }
             }
         }
-        let spool = Spool::open(&path).map_err(|error| io_error(&path, &error))?;
-        let mut index = Index::open(&path).map_err(|error| io_error(&path, &error))?;
-        index.read_to(spool.len()).map_err(|error| io_error(&path, &error))?;
+        let spool = Spool::open(&path).map_err(|error| PluginError::io(&path, error))?;
+        let mut index = Index::open(&path).map_err(|error| PluginError::io(&path, error))?;
+        index.read_to(spool.len()).map_err(|error| PluginError::io(&path, error))?;
         let kept: Option<Kept> = serde_json::from_slice(run.state.as_slice()).ok();
-        let identity = identity(options, run, only_upload, index.begin.as_ref(), kept.as_ref());
-        let key = Key::find(&options.base_url, environment);
+        let identity = identity(options, only_upload, index.begin.as_ref(), kept.as_ref())?;
+        let base_url = identity.base_url.as_ref().unwrap_or(&options.base_url);
+        let key = Key::find(base_url, environment);
         let known_key = key.as_ref().ok().cloned().or_else(|| Key::of_environment(environment));
         let shared = Arc::new(Shared::default());
         let runtime_before = kept.as_ref().map_or(0.0, |kept| kept.runtime);
@@ -141,10 +119,11 @@ impl OpenRun {
         let mut remote = Remote::open(&folder);
         let was_finished = std::mem::take(&mut remote.finished);
         let mut journal = Journal::open(&path, spool, &index, repeats, runtime_before, shared.clone())
-            .map_err(|error| io_error(&path, &error))?;
+            .map_err(|error| PluginError::io(&path, error))?;
         if !only_upload {
             let begin = Begin {
                 identity: identity.clone(),
+                name: run.name.to_string(),
                 // A generated id is ours; a chosen one must be in the checkpoint, or have been uploaded from here.
                 continues: was_finished
                     || kept.is_some_and(|kept| kept.claimed || options.identity.run_id.is_empty()),
@@ -161,8 +140,8 @@ impl OpenRun {
         let ended = only_upload && index.end.is_some();
         let cut_off = if only_upload { cut_off(&folder, index.rows.len() as u64) } else { 0 };
         if options.mode == Mode::Online {
-            start(&options.base_url, &identity, key.clone(), (shared.clone(), index, remote, pace))
-                .map_err(|error| io_error(&path, &format!("no thread for the upload ({error})")))?;
+            start(base_url, &identity, key.clone(), (shared.clone(), index, remote, pace))
+                .map_err(|error| PluginError::io(&path, format!("no thread for the upload ({error})")))?;
         }
         Ok(Some(Self {
             alerts: Alerts::new(options.alert_level, options.alert_cooldown),
@@ -193,16 +172,16 @@ impl OpenRun {
     pub(crate) fn state(&mut self) -> Vec<u8> {
         self.journal.settle();
         self.note_rows();
-        let Identity { run_id, project, entity, .. } = self.identity.clone();
+        let Identity { run_id, project, entity, base_url, .. } = self.identity.clone();
         let claimed = self.shared.lock().report.claimed;
-        let kept = Kept { run_id, project, entity, claimed, runtime: self.journal.runtime() };
+        let kept = Kept { run_id, project, entity, base_url, claimed, runtime: self.journal.runtime() };
         serde_json::to_vec(&kept).unwrap_or_default()
     }
 
     /// Writes down how many rows the spool has, so that a spool that is cut later is found out. Without it that is not.
     fn note_rows(&self) {
         let rows = self.journal.rows();
-        let _ = replace(&self.folder.join(WRITTEN), format!("{{\"rows\":{rows}}}\n").as_bytes());
+        let _ = replace(&self.folder.join(WRITTEN), |out| writeln!(out, "{{\"rows\":{rows}}}"));
     }
 
     /// Ends the run: waits for the upload, up to the limit, or writes the offline file.

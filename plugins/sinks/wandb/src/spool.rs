@@ -6,7 +6,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Seek, SeekFrom, Write},
+    io::{self, BufWriter, Seek, SeekFrom, Write},
     os::unix::fs::FileExt,
     path::Path,
 };
@@ -137,11 +137,14 @@ pub(crate) fn read_part(file: &File, start: u64, len: usize) -> io::Result<Vec<u
     Ok(bytes)
 }
 
-/// Puts a small file in place at once, after a power cut too.
-pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+/// Puts a file in place at once, after a power cut too.
+pub(crate) fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
     let beside = path.with_extension("tmp");
-    let mut file = File::create(&beside)?;
-    file.write_all(contents)?;
-    file.sync_all()?;
+    let mut out = BufWriter::new(File::create(&beside)?);
+    write(&mut out)?;
+    out.into_inner()?.sync_all()?;
     std::fs::rename(beside, path)
 }

@@ -1,6 +1,6 @@
 //! The end of an upload: servers that return within its time limit, and the message to the user in each case.
 
-use std::{net::TcpListener, time::Duration};
+use std::time::Duration;
 
 use super::{
     server::{Fault, Server},
@@ -66,7 +66,6 @@ fn a_server_that_is_back_at_any_second_of_the_end_gets_all() {
 fn each_ending_says_what_is_left_and_what_to_do() {
     type Prepare = fn(&Server, Rig) -> Rig;
     let quick = |rig: Rig| rig.with("finish_timeout_s", ConfigValue::Float(0.5));
-    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let cases: [(&str, Prepare); 9] = [
         ("all is there", |_, rig| rig),
         ("a server that does not answer", |server, rig| {
@@ -105,7 +104,9 @@ fn each_ending_says_what_is_left_and_what_to_do() {
         page += &told(what, &rig, sink.finish(RunOutcome::COMPLETED));
     }
     for (what, damage) in [("a damaged spool", true), ("a spool that was cut", false)] {
-        let rig = quick(Rig::new(&format!("http://{dead}")));
+        let server = Server::start();
+        server.fault("graphql", Fault::Drop, u32::MAX);
+        let rig = quick(Rig::new(&server.url));
         let mut sink = rig.open(None);
         log_all(&mut sink, 0..10);
         sink.finish(RunOutcome::COMPLETED).unwrap_err();
@@ -119,8 +120,7 @@ fn each_ending_says_what_is_left_and_what_to_do() {
             spool.truncate(middle);
         }
         std::fs::write(&path, spool).unwrap();
-        let server = Server::start();
-        let rig = Rig { url: server.url.clone(), ..rig };
+        server.state().faults.clear();
         page += &told(&format!("{what}, uploaded later"), &rig, rig.upload());
     }
     insta::assert_snapshot!("endings", page);

@@ -36,11 +36,17 @@ fn logs_until_killed() {
     sink.finish(RunOutcome::COMPLETED).unwrap();
 }
 
-fn start(rig: &Rig, from: u64, to: u64) -> Child {
+/// The process of a task, which logs these steps.
+pub(super) fn task(rig: &Rig, from: u64, to: u64) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "tests::kill::logs_until_killed", "--nocapture"]);
     command.env(TASK, format!("{}|{}|{from}|{to}|300", rig.run.display(), rig.url));
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+fn start(rig: &Rig, from: u64, to: u64) -> Child {
+    task(rig, from, to).spawn().unwrap()
 }
 
 /// A number below `below`, another one each time.

@@ -12,6 +12,8 @@ mod mock;
 mod official;
 mod resume;
 mod server;
+mod servers;
+mod surroundings;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 

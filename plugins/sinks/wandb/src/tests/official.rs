@@ -2,7 +2,10 @@
 //!
 //! `ALTGRAD_WANDB_PYTHON` names a Python that has `wandb`; skipped by name without it, or without the mock.
 
-use std::process::Command;
+use std::{
+    io::{self, Write},
+    process::Command,
+};
 
 use super::{mock::Mock, *};
 
@@ -10,7 +13,7 @@ use super::{mock::Mock, *};
 fn python(test: &str) -> Option<String> {
     let python = std::env::var("ALTGRAD_WANDB_PYTHON").ok();
     if python.is_none() {
-        println!("SKIPPED: {test}: ALTGRAD_WANDB_PYTHON names no Python that has wandb");
+        let _ = writeln!(io::stderr(), "SKIPPED {test}: ALTGRAD_WANDB_PYTHON names no Python that has wandb");
     }
     python
 }

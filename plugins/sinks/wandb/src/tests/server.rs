@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::KEY;
 use crate::json;
@@ -40,7 +40,7 @@ pub(super) enum Fault {
 pub(super) struct Run {
     pub history: Vec<String>,
     pub summary: String,
-    pub variables: Value,
+    pub variables: Map<String, Value>,
     pub alerts: Vec<Value>,
     pub exits: Vec<i64>,
     pub complete: bool,
@@ -70,7 +70,11 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_at("127.0.0.1:0")
+    }
+
+    pub(super) fn start_at(place: &str) -> Self {
+        let listener = TcpListener::bind(place).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let server = Self { url, state: Arc::default() };
         let state = server.state.clone();
@@ -229,7 +233,10 @@ fn graphql(state: &mut State, operation: &str, body: &Value) -> Result<Value, u1
                 state.violations.push("config".into());
             }
             let run = state.runs.entry(id.clone()).or_default();
-            (run.variables, run.complete) = (variables.clone(), false);
+            // What is null stays as it is.
+            let set = variables.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+            run.variables.extend(set.map(|(name, value)| (name.clone(), value.clone())));
+            run.complete = false;
             json!({ "upsertBucket": { "bucket": { "id": "x", "name": id, "project": place } } })
         }
         "RewindRun" if state.no_rewind => json!({ "rewindRun": null }),
