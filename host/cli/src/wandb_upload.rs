@@ -109,6 +109,7 @@ fn upload(args: &WandbUploadArgs, folder: &Path) -> Result<Sent, Diagnostic> {
     let (config, _) = altgrad_config::load(&file, &[])?;
     let text = fs::read_to_string(&file)
         .map_err(|error| Diagnostic::config(format!("cannot be read ({error})")).at(file.display()))?;
+    let outcome = outcome(folder)?;
     let registry = Registry::open(&config.plugins)?;
     let folder_text = folder.to_string_lossy();
     let mut sent = Sent::NoSink;
@@ -129,7 +130,7 @@ fn upload(args: &WandbUploadArgs, folder: &Path) -> Result<Sent, Diagnostic> {
             resume_step: ROption::RSome(u64::MAX),
             state: RSlice::from_slice(&[]),
         })?;
-        plugin.finish(outcome(&folder.join(STATUS)))?;
+        plugin.finish(outcome)?;
     }
     if matches!(sent, Sent::All) {
         if !args.offline {
@@ -142,14 +143,17 @@ fn upload(args: &WandbUploadArgs, folder: &Path) -> Result<Sent, Diagnostic> {
 }
 
 /// The outcome in the run's status file; a run without an end in that file was killed.
-fn outcome(status: &Path) -> RunOutcome {
-    let text = fs::read_to_string(status).unwrap_or_default();
-    let record: RunRecord = serde_json::from_str(&text).unwrap_or_default();
-    match record.status {
-        RunStatus::Completed => RunOutcome::COMPLETED,
-        RunStatus::Interrupted => RunOutcome::INTERRUPTED,
-        RunStatus::Running | RunStatus::Failed => RunOutcome::FAILED,
-    }
+///
+/// # Errors
+/// The file is damaged.
+fn outcome(folder: &Path) -> Result<RunOutcome, Diagnostic> {
+    let record = RunRecord::read(folder)
+        .map_err(|damage| damage.hint("without this file the run is uploaded as a failed one"))?;
+    Ok(match record.map(|record| record.status) {
+        Some(RunStatus::Completed) => RunOutcome::COMPLETED,
+        Some(RunStatus::Interrupted) => RunOutcome::INTERRUPTED,
+        None | Some(RunStatus::Running | RunStatus::Failed) => RunOutcome::FAILED,
+    })
 }
 
 /// Removes the faults of uploads from a run's status: the rows they report are sent.
@@ -166,11 +170,13 @@ fn clear_faults(status: &Path) -> Result<(), Diagnostic> {
         .map_err(|error| Diagnostic::run(format!("cannot be written ({error})")).at(status.display()))
 }
 
-/// True if the fault is only that rows are on disk and not on the server.
+/// True if the fault is only that rows are on disk and not on the server, or that the sink missed its deadline at the end of the
+/// run. The text after the former is the reason, and may be a server's.
 fn is_of_an_upload(fault: &str) -> bool {
-    fault.starts_with(&format!("sink plugin `{SINK}"))
-        && fault.contains("on disk, not on the server")
-        && !fault.contains("lost")
+    let unsent = fault.split_once("on disk, not on the server");
+    let is_unsent = unsent.is_some_and(|(before, _)| !before.contains(" lost: "));
+    (fault.starts_with(&format!("sink plugin `{SINK}")) && is_unsent)
+        || (fault.starts_with(&format!("sink `{SINK}")) && fault.contains(" did not finish within "))
 }
 
 #[cfg(test)]
@@ -181,15 +187,31 @@ mod tests {
     fn faults_of_uploads_are_cleared_and_no_others() {
         let folder = tempfile::tempdir().unwrap();
         let status = folder.path().join(STATUS);
-        let left =
-            "sink plugin `wandb`: 6 of 6 rows and the run's end are on disk, not on the server: no answer";
+        let left = "sink plugin `wandb`: 6 of 6 rows and the run's end are on disk, not on the server: the connection was lost: timeout";
+        let late = "sink `wandb (sink.1)` did not finish within 30s";
         let lost = "sink plugin `wandb`: 2 rows lost: the disk is full; 6 of 6 rows and the run's end are on disk, not on the server";
-        let other = "sink plugin `csv`: the disk is full";
-        fs::write(&status, serde_json::json!({ "name": "a", "faults": [left, other, lost] }).to_string())
-            .unwrap();
+        let (other, slow) = ("sink plugin `csv`: the disk is full", "sink `csv` did not finish within 30s");
+        let missing = "sink `wandb` is missing 3 rows";
+        let faults = [left, other, late, lost, slow, missing];
+        fs::write(&status, serde_json::json!({ "name": "a", "faults": faults }).to_string()).unwrap();
         clear_faults(&status).unwrap();
         let record: Value = serde_json::from_str(&fs::read_to_string(&status).unwrap()).unwrap();
-        assert_eq!(record, serde_json::json!({ "name": "a", "faults": [other, lost] }));
+        assert_eq!(record, serde_json::json!({ "name": "a", "faults": [other, lost, slow, missing] }));
+    }
+
+    #[test]
+    fn a_run_without_an_end_failed_and_a_damaged_status_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let outcome = || outcome(folder.path());
+        assert_eq!(outcome(), Ok(RunOutcome::FAILED));
+        for (text, expected) in [
+            ("{\"status\": \"running\"}", Some(RunOutcome::FAILED)),
+            ("{\"status\": \"completed\"}", Some(RunOutcome::COMPLETED)),
+            ("{\"status\": \"comple", None),
+        ] {
+            fs::write(folder.path().join(STATUS), text).unwrap();
+            assert_eq!(outcome().ok(), expected, "{text}");
+        }
     }
 
     #[test]
