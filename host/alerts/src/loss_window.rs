@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use altgrad_base::statistics::median;
 use serde::{Deserialize, Serialize};
 
 /// Steps of a window.
@@ -50,9 +51,9 @@ impl LossWindow {
         } else {
             self.last.pop_front();
         }
-        let center = median(self.last.iter().copied());
+        let center = median(self.last.iter().copied())?;
         if self.lowest.is_none_or(|lowest| center < lowest.median) {
-            self.lowest = Some(Lowest { step, median: center, noise: noise(&self.last, center) });
+            self.lowest = Some(Lowest { step, median: center, noise: noise(&self.last, center)? });
         }
         Some(center)
     }
@@ -61,7 +62,7 @@ impl LossWindow {
     /// of the loss.
     pub(super) fn rise(&self, median: f64, limit: f64) -> Option<Rise> {
         let lowest = self.lowest?;
-        let noise = lowest.noise.max(noise(&self.last, median));
+        let noise = lowest.noise.max(noise(&self.last, median)?);
         let least = (limit * noise).max(LEAST_RISE * lowest.median.abs());
         (median - lowest.median > least).then_some(Rise { median, lowest: lowest.median, since: lowest.step })
     }
@@ -88,17 +89,6 @@ impl LossWindow {
 }
 
 /// The standard deviation of a window of this median, estimated from its median absolute deviation.
-fn noise(losses: &VecDeque<f64>, center: f64) -> f64 {
-    DEVIATIONS * median(losses.iter().map(|loss| (loss - center).abs()))
-}
-
-/// The median of some numbers: of an even count, the mean of the two in the middle. NaN of none.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    match (values.len(), values.len() / 2) {
-        (0, _) => f64::NAN,
-        (len, middle) if len % 2 == 1 => values[middle],
-        (_, middle) => f64::midpoint(values[middle - 1], values[middle]),
-    }
+fn noise(losses: &VecDeque<f64>, center: f64) -> Option<f64> {
+    Some(DEVIATIONS * median(losses.iter().map(|loss| (loss - center).abs()))?)
 }

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use altgrad_base::statistics::median;
 use serde::Serialize;
 
 use super::{alert_replay::Replay, run::Run, sets};
@@ -43,12 +44,11 @@ impl Outcome {
 /// The median of the last [`WINDOW`] losses at each step that has as many, up to the first that is not finite.
 fn medians(losses: &[(u64, f64)]) -> Vec<(u64, f64)> {
     let finite = losses.iter().position(|(_, loss)| !loss.is_finite()).unwrap_or(losses.len());
-    let median = |window: &[(u64, f64)]| {
-        let mut sorted: Vec<f64> = window.iter().map(|(_, loss)| *loss).collect();
-        sorted.sort_by(f64::total_cmp);
-        (window[WINDOW - 1].0, f64::midpoint(sorted[(WINDOW - 1) / 2], sorted[WINDOW / 2]))
+    let of_window = |window: &[(u64, f64)]| {
+        let (step, _) = window.last()?;
+        Some((*step, median(window.iter().map(|(_, loss)| *loss))?))
     };
-    losses[..finite].windows(WINDOW).map(median).collect()
+    losses[..finite].windows(WINDOW).filter_map(of_window).collect()
 }
 
 /// The twin of each run among those named `twin`, where `*` matches any characters; a run has none if the named runs of
@@ -158,8 +158,9 @@ impl Score {
             self.detected_before,
             MARGIN * 100.0
         ));
-        if let (Some(least), Some(most)) = (self.lead_steps.first(), self.lead_steps.last()) {
-            let median = self.lead_steps[self.lead_steps.len() / 2];
+        let leads = &self.lead_steps;
+        let middle = median(leads.iter().map(|lead| *lead as f64));
+        if let (Some(least), Some(most), Some(median)) = (leads.first(), leads.last(), middle) {
             lines.push(format!("lead in steps: median {median}, from {least} to {most}"));
             lines.push(format!("first alert in failing runs: {}", kinds(&self.first_by_kind)));
         }
@@ -219,6 +220,7 @@ mod tests {
         assert_eq!((score.healthy, score.false_alarms, score.alarmed), (1, 2, 1));
         assert_eq!((score.failing, score.detected, score.detected_before), (3, 2, 1));
         assert_eq!(score.lead_steps, [-40, 30]);
+        assert!(score.lines().contains(&"lead in steps: median -5, from -40 to 30".to_string()));
         assert_eq!(score.false_alarm_rate(), Some(2.0));
         assert_eq!(Score::default().false_alarm_rate(), None);
     }

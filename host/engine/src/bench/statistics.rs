@@ -1,9 +1,8 @@
 //! Medians and minima of times.
 
+/// NaN without a time.
 pub(super) fn median(times: &[f64]) -> f64 {
-    let mut sorted = times.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
+    altgrad_base::statistics::median(times.iter().copied()).unwrap_or(f64::NAN)
 }
 
 pub(super) fn least(times: &[f64]) -> f64 {
