@@ -19,7 +19,7 @@ fn found(paths: &[PathBuf]) -> PyResult<FoundRuns> {
 }
 
 fn described(run: &Run) -> Value {
-    let file = |option: &str, default: &str| run.path.join(run.config.csv_path(option).unwrap_or(default));
+    let files = run.config.csv_files();
     let last = run.final_loss();
     json!({
         "name": run.name,
@@ -31,10 +31,10 @@ fn described(run: &Run) -> Value {
         "loss": last.map(|last| last.loss),
         "notes": run.notes,
         "files": {
-            "metrics": if run.path.is_file() { run.path.clone() } else { file("path", "metrics.csv") },
-            "layers": file("layers_path", "layers.csv"),
-            "timings": file("timings_path", "timings.csv"),
-            "histograms": file("histograms_path", "histograms.csv"),
+            "metrics": if run.path.is_file() { run.path.clone() } else { run.path.join(&files.metrics) },
+            "layers": run.path.join(&files.layers),
+            "timings": run.path.join(&files.timings),
+            "histograms": run.path.join(&files.histograms),
             "events": run.path.join("events.jsonl"),
         },
     })

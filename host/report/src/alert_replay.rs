@@ -36,10 +36,8 @@ impl Replay {
     /// # Errors
     /// One sentence: a file is missing or cannot be read, or a key of `[alerts]` is wrong.
     pub fn of(run: &Run, set: &toml::Table) -> Result<Self, String> {
-        let file =
-            |option: &str, default: &str| run.path.join(run.config.csv_path(option).unwrap_or(default));
-        let (metrics, layers) = (file("path", "metrics.csv"), file("layers_path", "layers.csv"));
-        let mut records = Records::open(&metrics, &layers)?;
+        let files = run.config.csv_files();
+        let mut records = Records::open(&run.path.join(&files.metrics), &run.path.join(&files.layers))?;
         let mut alerts = Alerts::new(section(run, set)?).with_facts(facts(run));
         let mut replay = Self { alerts: Vec::new(), losses: Vec::new() };
         let [loss, val_loss] = [&LOSS, &VAL_LOSS].map(MetricId::from);

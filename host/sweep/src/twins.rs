@@ -1,7 +1,8 @@
 //! Runs compared with their twins: the baseline's run of the same seed and otherwise the same combination.
 //!
 //! During a sweep each run is compared with its twin at the same steps, and a run that is significantly worse is reported once.
-//! Losses are read from the files of the csv sink; a run without one is not watched.
+//! Losses are read from the files of the csv sink; a run without one is not watched. A file that cannot be read when its run has ended is
+//! reported.
 
 use std::{
     collections::BTreeMap,
@@ -11,12 +12,13 @@ use std::{
 
 use altgrad_alerts::twin::{self, Worse};
 use altgrad_metrics::families::training::LOSS;
-use altgrad_run_folder::rows::{Rows, number};
+use altgrad_run_folder::{
+    csv_files::CsvFiles,
+    rows::{Rows, number},
+};
 
 use super::combine::Combination;
 
-/// The csv sink's default file.
-const METRICS: &str = "metrics.csv";
 /// Time between two checks of running runs.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -60,9 +62,14 @@ impl Twins {
 
     /// Handles the end of a run, for itself and for the runs whose twin it is.
     pub fn ended(&mut self, run: &str) -> Vec<String> {
-        let others = self.twin_of.iter().filter(|(_, twin)| *twin == run).map(|(own, _)| own.clone());
-        let runs: Vec<String> = std::iter::once(run.to_string()).chain(others).collect();
-        runs.iter().filter_map(|run| self.look(run)).collect()
+        let is_of_pair = |(own, twin): &(&String, &String)| *own == run || *twin == run;
+        let pairs = self.twin_of.iter().filter(is_of_pair);
+        let runs: Vec<String> = pairs.map(|(own, _)| own.clone()).collect();
+        let unreadable = losses(&self.folder.join(run)).err().filter(|_| !runs.is_empty());
+        let unreadable = unreadable.map(|error| {
+            format!("{run}: no twin can be compared with it, because its losses cannot be read: {error}")
+        });
+        unreadable.into_iter().chain(runs.iter().filter_map(|run| self.look(run))).collect()
     }
 
     fn look(&mut self, run: &str) -> Option<String> {
@@ -70,7 +77,8 @@ impl Twins {
             return None;
         }
         let twin = self.twin_of.get(run)?;
-        let losses = |run: &str| losses(&self.folder.join(run).join(METRICS));
+        // A file that is just being made may be unreadable; `ended` reports one that stays so.
+        let losses = |run: &str| losses(&self.folder.join(run)).ok().flatten();
         let worse = twin::first_worse(&losses(run)?, &losses(twin)?)?;
         let text = format!(
             "{run}: worse than its twin {twin}: by {:.1} % over the {} steps up to step {}",
@@ -89,15 +97,17 @@ fn is_twin(own: &[(String, String)], other: &[(String, String)], baseline: &str)
     own.len() == other.len() && matches!(&differing[..], [(_, (_, part))] if part == baseline)
 }
 
-/// Training losses by step; `None` without the file or its column.
-fn losses(path: &Path) -> Option<Vec<(u64, f64)>> {
-    let mut rows = Rows::open(path).ok()??;
-    let column = rows.column(LOSS.name)?;
+/// Training losses of a run folder by step; `None` without the file or its column.
+fn losses(folder: &Path) -> Result<Option<Vec<(u64, f64)>>, String> {
+    let file = CsvFiles::read(folder)?.metrics;
+    let of_file = |error: String| format!("`{}`: {error}", file.display());
+    let Some(mut rows) = Rows::open(&folder.join(&file)).map_err(of_file)? else { return Ok(None) };
+    let Some(column) = rows.column(LOSS.name) else { return Ok(None) };
     let mut losses = Vec::new();
-    while let Ok(Some((step, cells))) = rows.next_row() {
+    while let Some((step, cells)) = rows.next_row().map_err(of_file)? {
         losses.extend(number(&cells[column]).map(|loss| (step, loss)));
     }
-    Some(losses)
+    Ok(Some(losses))
 }
 
 #[cfg(test)]
@@ -122,7 +132,10 @@ mod tests {
             let rows: String =
                 (0..60).map(|step| format!("{step},{}\n", loss + f64::from(step % 7))).collect();
             fs::create_dir_all(folder.path().join(run)).unwrap();
-            fs::write(folder.path().join(run).join(METRICS), format!("step,train/loss\n{rows}")).unwrap();
+            let file = if run == "fp32_s1" { "metrics.csv" } else { "own.csv" };
+            fs::write(folder.path().join(run).join(file), format!("step,train/loss\n{rows}")).unwrap();
+            let sink = format!("[[sink]]\nname = \"csv\"\npath = {file:?}\n");
+            fs::write(folder.path().join(run).join("config.toml"), sink).unwrap();
         };
         let mut twins = Twins::new(&all, folder.path(), Some("fp32"));
         write("e4m3_s1", 2.0);
@@ -140,5 +153,13 @@ mod tests {
         assert_eq!(twins.worse("e7m0_s1").map(|(twin, worse)| (twin, worse.step)), Some(("fp32_s1", 49)));
         assert!(twins.worse("e4m3_s1").is_none());
         assert!(Twins::new(&all, folder.path(), None).twin_of.is_empty());
+        // A file that ends in an error is no shorter curve.
+        let mut twins = Twins::new(&all, folder.path(), Some("fp32"));
+        let file = folder.path().join("e7m0_s1/own.csv");
+        let endless = format!("60,\"{}", "x".repeat(17 << 20));
+        fs::write(&file, fs::read_to_string(&file).unwrap() + &endless).unwrap();
+        assert!(twins.look_at(["e7m0_s1"].into_iter()).is_empty(), "it may be about to be written");
+        let said = "e7m0_s1: no twin can be compared with it, because its losses cannot be read: `own.csv`: a line is longer than 16 MB";
+        assert_eq!(twins.ended("e7m0_s1"), [said]);
     }
 }
