@@ -175,7 +175,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// The folder was renamed or deleted: each call then returns this error.
-    pub fn look(&mut self) -> Result<(), Diagnostic> {
+    pub fn check_location(&mut self) -> Result<(), Diagnostic> {
         let Some(held) = &self.held else { return Ok(()) };
         match place::of(held, &self.claim.path) {
             Place::Same => Ok(()),
@@ -288,17 +288,17 @@ mod tests {
         let root = fs::canonicalize(root.path()).unwrap();
         let (path, other) = (root.join("run"), root.join("other"));
         let mut folder = RunFolder::claim(&path).unwrap();
-        folder.look().unwrap();
+        folder.check_location().unwrap();
         fs::rename(&path, &other).unwrap();
         // Another one in its place changes nothing.
         fs::create_dir(&path).unwrap();
-        let said = folder.look().unwrap_err().to_string();
+        let said = folder.check_location().unwrap_err().to_string();
         assert!(said.contains(&format!("it is {} now", other.display())), "{said}");
         assert_eq!(folder.path(), other);
         folder.write(STATUS, b"x").unwrap();
-        folder.look().unwrap();
+        folder.check_location().unwrap();
         fs::remove_dir_all(&other).unwrap();
-        assert!(folder.look().unwrap_err().message.contains("was deleted"));
+        assert!(folder.check_location().unwrap_err().message.contains("was deleted"));
     }
 
     /// Before a run begins, and without making anything.
@@ -308,14 +308,24 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let root = tempfile::tempdir().unwrap();
         fs::set_permissions(root.path(), fs::Permissions::from_mode(0o555)).unwrap();
-        if fs::write(root.path().join("probe"), "").is_ok() {
-            println!("SKIPPED: this user, such as root, writes to read-only folders");
-            return;
-        }
-        for path in [root.path().to_path_buf(), root.path().join("runs/exp")] {
-            let error = RunFolder::check(&path).unwrap_err();
+        let paths = [root.path().to_path_buf(), root.path().join("runs/exp")];
+        for error in as_other_user(|| paths.map(|path| RunFolder::check(&path).unwrap_err())) {
             assert!(error.message.starts_with("cannot make the run folder (Permission denied"), "{error}");
         }
+    }
+
+    /// Calls a function on a thread to which the permissions of files apply, also where the user is root.
+    #[cfg(target_os = "linux")]
+    fn as_other_user<T: Send>(call: impl FnOnce() -> T + Send) -> T {
+        use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+        let limited = || {
+            let mut sets = capabilities(None).unwrap();
+            sets.effective.remove(CapabilitySet::DAC_OVERRIDE);
+            sets.permitted.remove(CapabilitySet::DAC_OVERRIDE);
+            set_capabilities(None, sets).unwrap();
+            call()
+        };
+        thread::scope(|scope| scope.spawn(limited).join().unwrap())
     }
 
     #[test]
