@@ -46,9 +46,12 @@ impl SavedModelArgs {
         model: &SavedModel,
         device: &ComputeDevice,
     ) -> Result<QuantContext, Diagnostic> {
+        if self.full_precision {
+            return Ok(QuantContext::off());
+        }
         let config: &RunConfig = &model.config_in_force()?;
         let formats = config.quant.names_a_format();
-        if self.full_precision || (!formats && config.train.precision == PrecisionChoice::Fp32) {
+        if !formats && config.train.precision == PrecisionChoice::Fp32 {
             return Ok(QuantContext::off());
         }
         let section = libraries(config.plugins.clone(), self.plugins.as_deref());

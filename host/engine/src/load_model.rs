@@ -13,7 +13,7 @@ use altgrad_config::{RunConfig, Source};
 use altgrad_data::tokenizer::Tokenizer;
 use altgrad_run_folder::{
     folder::{CONFIG, STATUS, WEIGHTS},
-    record::RunRecord,
+    record::{CastSwitch, RunRecord},
 };
 
 use crate::{
@@ -61,9 +61,7 @@ impl SavedModel {
         if !beside.is_file() {
             return Err(Diagnostic::config(format!("there is no {CONFIG} beside the weights"))
                 .at(weights.display())
-                .hint(
-                    "it says the model's shape and tokenizer; copy the one of the run that made the weights",
-                ));
+                .hint("it has the model's shape and tokenizer, and run.json the casts; name the run's folder or a checkpoint, or copy both"));
         }
         let (config, source) = altgrad_config::load(&beside, &[])?;
         let file = WeightsFile::open(&weights)?;
@@ -86,38 +84,54 @@ impl SavedModel {
     /// `None` if it was deleted.
     ///
     /// # Errors
-    /// The file is damaged.
+    /// The file, or the record of the run that wrote the final weights, is damaged.
     pub fn state(&self) -> Result<Option<CheckpointState>, Diagnostic> {
-        let folder = self.weights.parent().unwrap_or(Path::new(""));
+        let folder = self.folder();
         if self.weights.file_name().is_some_and(|name| name == MODEL) {
             return Ok(read::state_of(folder)?);
         }
         let last = read::state_of(&followed(&folder.join(CHECKPOINTS).join(LAST)))?;
-        Ok(last.filter(|state| self.steps() == Some(state.step)))
+        let Some(record) = self.record()? else { return Ok(None) };
+        Ok(last.filter(|state| state.step == record.steps))
     }
 
     /// The run file with the casts that were in force when the weights were written, if a schedule changed them.
     ///
     /// # Errors
-    /// The checkpoint's file with this state is damaged.
+    /// The run file has a schedule, and the file with its changes so far is missing or damaged.
     pub fn config_in_force(&self) -> Result<RunConfig, Diagnostic> {
-        let switches = match self.state()? {
-            Some(state) => state.schedule,
-            None => self.record().map(|record| record.schedule).unwrap_or_default(),
-        };
-        let phase = switches.last().and_then(|switch| self.config.quant.schedule.get(switch.entry));
+        let schedule = &self.config.quant.schedule;
+        if schedule.is_empty() {
+            return Ok(self.config.clone());
+        }
+        let phase = self.switches()?.last().and_then(|switch| schedule.get(switch.entry));
         Ok(phase.map_or_else(|| self.config.clone(), |phase| config_of(&self.config, phase)))
     }
 
-    /// Steps of the run that wrote the final weights, if its folder records them.
-    fn steps(&self) -> Option<u64> {
-        Some(self.record()?.steps)
+    /// The changes of the casts before the weights were written.
+    fn switches(&self) -> Result<Vec<CastSwitch>, Diagnostic> {
+        if let Some(state) = self.state()? {
+            return Ok(state.schedule);
+        }
+        let record = self.record()?.map(|record| record.schedule);
+        record.ok_or_else(|| {
+            Diagnostic::config(format!(
+                "the casts of the weights are unknown: the run file has a schedule, and there is no {STATUS} beside them"
+            ))
+            .at(self.weights.display())
+            .hint("name the run's folder or a checkpoint of it; `--full-precision` needs no casts")
+        })
     }
 
     /// The record of the run that wrote the final weights, if it has one.
-    fn record(&self) -> Option<RunRecord> {
-        let status = fs::read(self.weights.with_file_name(STATUS)).ok()?;
-        serde_json::from_slice(&status).ok()
+    fn record(&self) -> Result<Option<RunRecord>, Diagnostic> {
+        RunRecord::read(self.folder())
+            .map_err(|damage| damage.hint("name a checkpoint of the run, such as its checkpoints/last"))
+    }
+
+    /// The folder of the weights.
+    fn folder(&self) -> &Path {
+        self.weights.parent().unwrap_or(Path::new(""))
     }
 
     /// Refuses a tokenizer with ids that the weights do not have.
@@ -168,4 +182,52 @@ fn followed(path: &Path) -> PathBuf {
     let name = is_pointer.then(|| fs::read_to_string(path).ok()).flatten();
     let target = name.map(|name| path.with_file_name(name.trim())).filter(|target| target.is_dir());
     target.unwrap_or_else(|| path.to_path_buf())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const RUN: &str = "[run]\nname = 'a'\n[model]\npreset = 'gpt-tiny'\n[quant]\nweight = 'E4M3'\n";
+    const SCHEDULE: &str = "[[quant.schedule]]\nat = 3\nnone = true\n";
+
+    /// A model whose run file is this, with final weights in a folder.
+    fn model(folder: &Path, run_file: &str) -> SavedModel {
+        fs::write(folder.join(CONFIG), run_file).unwrap();
+        let (config, source) = altgrad_config::load(&folder.join(CONFIG), &[]).unwrap();
+        let shape = GptShape::new(&config.model, config.data.block_size, 16);
+        let layout = Layout::new(&shape);
+        SavedModel { config, source, shape, layout, values: Vec::new(), weights: folder.join(WEIGHTS) }
+    }
+
+    #[test]
+    fn casts_that_no_file_tells_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let model = model(folder.path(), &format!("{RUN}{SCHEDULE}"));
+        let rounds = || model.config_in_force().map(|config| config.quant.names_a_format());
+        let missing = rounds().unwrap_err();
+        assert!(
+            missing.message.contains("no run.json") && missing.hint.unwrap().contains("--full-precision")
+        );
+        let switched =
+            r#"{"status": "completed", "schedule": [{"entry": 0, "step": 3, "trigger": "at step 3"}]}"#;
+        for (status, expected) in
+            [(r#"{"status": "running"}"#, Some(true)), (switched, Some(false)), (&switched[..50], None)]
+        {
+            fs::write(folder.path().join(STATUS), status).unwrap();
+            assert_eq!(rounds().ok(), expected, "{status}");
+        }
+        let damaged = rounds().unwrap_err();
+        assert!(damaged.hint.unwrap().contains("checkpoints/last"));
+        assert!(model.state().is_err());
+    }
+
+    #[test]
+    fn without_a_schedule_the_casts_are_those_of_the_run_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let model = model(folder.path(), RUN);
+        assert_eq!(model.config_in_force().unwrap(), model.config);
+        assert_eq!(model.state(), Ok(None));
+    }
 }

@@ -1,7 +1,8 @@
 //! Runs named by a user: a run folder, a folder of run folders, or a CSV file.
 //!
 //! Folders are searched two levels deep. Everything that looked like a run and is none, and every folder beside runs
-//! without readable files, is named with a reason; no error stops the search.
+//! without readable files, is named with a reason; no error stops the search. The `sweep.json` of a sweep has the labels of its runs,
+//! and the baseline and margin of their comparison.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +11,7 @@ use std::{
     time::SystemTime,
 };
 
-use altgrad_run_folder::record::{ComparisonChoice, labels_of_sweep};
+use altgrad_run_folder::record::{ComparisonChoice, SWEEP_RESULT, SweepRecord};
 use rayon::prelude::*;
 
 use super::run::Run;
@@ -20,7 +21,7 @@ const LEVELS: usize = 2;
 /// The files that identify a run's folder.
 const SIGNS: [&str; 3] = ["run.json", "metrics.csv", "config.toml"];
 
-/// Paths that were named and are not shown.
+/// Paths that were named and are not shown, and files of sweeps that do not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     /// The folder or file.
@@ -34,9 +35,9 @@ pub struct LeftOut {
 pub struct FoundRuns {
     /// The runs.
     pub runs: Vec<Run>,
-    /// Everything else that was named.
+    /// Everything else that was named, and the results of sweeps that do not count.
     pub left_out: Vec<LeftOut>,
-    /// The comparison that the first sweep among the named folders requests.
+    /// The comparison that the sweeps of the runs request; the default one if two differ.
     pub choice: ComparisonChoice,
 }
 
@@ -52,23 +53,44 @@ pub fn find(named: &[PathBuf]) -> FoundRuns {
             Err(reason) => left_out.push(LeftOut { path: path.clone(), reason }),
         }
     }
-    finish(&mut runs);
-    FoundRuns { runs, left_out, choice: choice(named) }
+    FoundRuns::new(runs, left_out)
 }
 
-/// Sorts runs by name, and gives those of sweeps their labels.
-fn finish(runs: &mut [Run]) {
-    runs.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
-    let mut sweeps: BTreeMap<PathBuf, BTreeMap<String, String>> = BTreeMap::new();
-    for run in runs {
-        let (Some(folder), Some(name)) = (run.path.parent(), run.path.file_name()) else { continue };
-        let labels = sweeps.entry(folder.to_path_buf()).or_insert_with(|| labels_of_sweep(folder));
-        run.label = name.to_str().and_then(|name| labels.get(name)).cloned();
+impl FoundRuns {
+    /// Sorts runs by name, gives those of sweeps their labels, and adopts the comparison that the sweeps request.
+    fn new(mut runs: Vec<Run>, mut left_out: Vec<LeftOut>) -> Self {
+        runs.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
+        let mut sweeps: BTreeMap<PathBuf, SweepRecord> = BTreeMap::new();
+        for run in &mut runs {
+            let (Some(folder), Some(name)) = (run.path.parent(), run.path.file_name()) else { continue };
+            let sweep = sweeps.entry(folder.to_path_buf()).or_insert_with(|| sweep(folder, &mut left_out));
+            run.label = name.to_str().and_then(|name| sweep.label(name));
+        }
+        let choice = choice(&sweeps, &mut left_out);
+        Self { runs, left_out, choice }
     }
 }
 
-fn choice(named: &[PathBuf]) -> ComparisonChoice {
-    named.iter().find_map(|path| ComparisonChoice::of_sweep(path)).unwrap_or_default()
+/// The results of the sweep in a folder; empty ones if it is no sweep's.
+fn sweep(folder: &Path, left_out: &mut Vec<LeftOut>) -> SweepRecord {
+    SweepRecord::read(folder).map(Option::unwrap_or_default).unwrap_or_else(|error| {
+        let reason = format!("{}: its labels, baseline and margin are not used", error.message);
+        left_out.push(LeftOut { path: folder.join(SWEEP_RESULT), reason });
+        SweepRecord::default()
+    })
+}
+
+/// The comparison that sweeps request, if they agree. Sweeps that request none do not count.
+fn choice(sweeps: &BTreeMap<PathBuf, SweepRecord>, left_out: &mut Vec<LeftOut>) -> ComparisonChoice {
+    let mut requests = sweeps.iter().filter_map(|(folder, sweep)| Some((folder, sweep.compare.as_ref()?)));
+    let Some((first, choice)) = requests.next() else { return ComparisonChoice::default() };
+    let Some((other, _)) = requests.find(|(_, request)| *request != choice) else { return choice.clone() };
+    let reason = format!(
+        "its [compare] differs from that of {}: the default baseline and margin are used",
+        first.join(SWEEP_RESULT).display()
+    );
+    left_out.push(LeftOut { path: other.join(SWEEP_RESULT), reason });
+    ComparisonChoice::default()
 }
 
 /// Runs that are read again after their files have changed.
@@ -116,12 +138,11 @@ impl Reader {
                 Err(reason) => drop(self.unread.insert(path, reason)),
             }
         }
-        finish(&mut runs);
         let unread =
             self.unread.iter().map(|(path, reason)| LeftOut { path: path.clone(), reason: reason.clone() });
         let left_out = left_out.into_iter().chain(unread).collect();
         self.known = stamps;
-        self.found = FoundRuns { runs, left_out, choice: choice(&self.named) };
+        self.found = FoundRuns::new(runs, left_out);
         &self.found
     }
 }

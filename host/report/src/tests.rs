@@ -14,6 +14,7 @@ mod charts;
 mod failures;
 mod misleading;
 mod results;
+mod sweeps;
 mod unfinished;
 
 use super::{

@@ -12,7 +12,7 @@ use altgrad_base::{diagnostic::Diagnostic, files};
 use altgrad_config::RunConfig;
 use altgrad_run_folder::{
     folder::RunFolder,
-    record::{Difference, SWEEP_RESULT},
+    record::{Difference, SWEEP_RESULT, SweepRecord},
 };
 use toml::Table;
 
@@ -25,6 +25,9 @@ const OWN: &str = ".sweep";
 const FREE: [&str; 1] = ["run.out"];
 /// The hint for a run of another configuration.
 const OTHER_NAME: &str = "set it back, give the sweep another `name`, or delete the folders of these runs";
+/// The hint for results that cannot be read.
+const DAMAGED: &str = "restore it; or delete it, and give `--threads N` if the runs have other threads than the default: each \
+                       run.json has their number under `environment`";
 
 /// The folder of a sweep, perhaps not made yet.
 #[derive(Debug)]
@@ -60,6 +63,14 @@ impl SweepFolder {
         }
         self.lock = altgrad_run_folder::folder::lock(&self.path, "another process is running this sweep")?;
         Ok(())
+    }
+
+    /// The results of earlier starts of the sweep, if it has been started.
+    ///
+    /// # Errors
+    /// They cannot be read: their number of threads is unknown, and they would be overwritten.
+    pub fn record(&self) -> Result<Option<SweepRecord>, Diagnostic> {
+        SweepRecord::read(&self.path).map_err(|error| error.hint(DAMAGED))
     }
 
     /// The folder of the matrix's runs.
@@ -199,6 +210,19 @@ mod tests {
         fs::create_dir(root.path().join("sweep/b_s1")).unwrap();
         fs::write(root.path().join("sweep/b_s1/notes"), "mine").unwrap();
         assert_eq!(folder.check(&second).unwrap_err().message, "the run folder is not empty");
+    }
+
+    #[test]
+    fn results_that_cannot_be_read_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = SweepFolder::at(root.path()).unwrap();
+        assert_eq!(folder.record(), Ok(None));
+        fs::write(root.path().join(RESULT), "{\"threads\": 2, \"ru").unwrap();
+        let error = folder.record().unwrap_err();
+        assert!(error.message.starts_with("the sweep's results cannot be read ("), "{error}");
+        assert_eq!(error.hint.as_deref(), Some(DAMAGED));
+        fs::write(root.path().join(RESULT), "{\"threads\": 2}").unwrap();
+        assert_eq!(folder.record().unwrap().unwrap().threads.map(usize::from), Some(2));
     }
 
     #[test]

@@ -33,11 +33,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::Value;
-
 pub use progress::SweepProgress;
 
-use altgrad_base::{diagnostic::Diagnostic, eprintln, files, interrupt};
+use altgrad_base::{diagnostic::Diagnostic, eprintln, interrupt};
 use altgrad_config::{RunConfig, Source};
 use bisection::Stable;
 use combine::Combination;
@@ -130,7 +128,7 @@ pub fn sweep(path: &Path, options: &Options, check_run: CheckRun<'_>) -> Result<
     let combinations = matrix.combinations()?;
     check_only(&matrix, &combinations, &options.only)?;
     let folder = SweepFolder::at(&folder_of(&matrix, options.out.as_deref())?)?;
-    let threads = threads(&folder, options);
+    let threads = threads(&folder, options)?;
     let launcher = launcher(&folder, &matrix.name, threads, options);
     let baseline = matrix.compare.as_ref().and_then(|compare| compare.baseline.as_deref());
     let twins = Twins::new(&combinations, folder.path(), baseline);
@@ -155,7 +153,7 @@ pub fn sweep(path: &Path, options: &Options, check_run: CheckRun<'_>) -> Result<
     sweep.folder.claim()?;
     // Not before: until here nothing is lost by simply stopping.
     interrupt::install()?;
-    sweep.trial_results = TrialResults::recall(&sweep.folder);
+    sweep.trial_results = TrialResults::recall(&sweep.folder)?;
     let halted = sweep.work();
     sweep.progress.finish();
     let mut results = sweep.results();
@@ -218,13 +216,11 @@ fn launcher(folder: &SweepFolder, name: &str, threads: usize, options: &Options)
 }
 
 /// Threads of each run: those the sweep began with, so that no run's last bits depend on when it was done.
-fn threads(folder: &SweepFolder, options: &Options) -> usize {
-    let began = files::read(&folder.path().join(RESULT)).ok();
-    let began = began.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-    let began = began.and_then(|result| usize::try_from(result.get("threads")?.as_u64()?).ok());
+fn threads(folder: &SweepFolder, options: &Options) -> Result<usize, Diagnostic> {
+    let began = folder.record()?.and_then(|record| record.threads).map(usize::from);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let wanted = options.threads.unwrap_or((cores / options.jobs.unwrap_or(1)).max(1));
-    match began.filter(|began| *began > 0) {
+    Ok(match began {
         Some(began) => {
             if options.threads.is_some_and(|threads| threads != began) {
                 eprintln!("the sweep started with {began} threads per run and keeps them");
@@ -232,7 +228,7 @@ fn threads(folder: &SweepFolder, options: &Options) -> usize {
             began
         }
         None => wanted,
-    }
+    })
 }
 
 impl Sweep {

@@ -1,12 +1,15 @@
 //! The facts of a run folder that a sweep needs: `run.json`, and the first evaluation in `events.jsonl`. Missing or
-//! half-written entries, and those that are not numbers, are `None`.
+//! half-written events are `None`; a damaged `run.json` is the run's error.
 
 use std::{collections::BTreeMap, path::Path};
 
 use altgrad_base::files;
-use altgrad_run_folder::{events::EVENTS, folder::STATUS};
+use altgrad_run_folder::{
+    events::EVENTS,
+    folder::RunFolder,
+    record::{Environment, RunRecord, RunStatus},
+};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -51,31 +54,30 @@ impl Outcome {
     /// The outcome in a run folder.
     #[must_use]
     pub fn read(folder: &Path) -> Self {
-        let Ok(bytes) = files::read(&folder.join(STATUS)) else { return Self::default() };
         let begun = Self { state: OutcomeState::Broken, ..Self::default() };
-        let Ok(run) = serde_json::from_slice::<Value>(&bytes) else { return begun };
-        let number = |key: &str| run.get(key)?.as_f64();
-        let flag = |key: &str| run.get(key).and_then(Value::as_bool).unwrap_or(false);
-        let state = match run.get("status").and_then(Value::as_str) {
-            // NaN as JSON writes it.
-            Some("completed") if run.get("final_val_loss").is_some_and(Value::is_null) => {
-                OutcomeState::Diverged
-            }
-            Some("completed") => OutcomeState::Completed,
-            Some("failed") if flag("not_finite") => OutcomeState::Diverged,
+        let run = match RunRecord::read(folder) {
+            Ok(Some(run)) => run,
+            Ok(None) if RunFolder::holds_a_run(folder) => return begun,
+            Ok(None) => return Self::default(),
+            Err(error) => return Self { error: Some(error.message), ..begun },
+        };
+        let state = match run.status {
+            // A loss that is not finite.
+            RunStatus::Completed if run.final_val_loss.is_none() => OutcomeState::Diverged,
+            RunStatus::Completed => OutcomeState::Completed,
+            RunStatus::Failed if run.not_finite => OutcomeState::Diverged,
             _ => OutcomeState::Broken,
         };
-        let faults = run.get("faults").and_then(Value::as_array).into_iter().flatten();
         Self {
             state,
-            steps: run.get("steps").and_then(Value::as_u64).unwrap_or_default(),
+            steps: run.steps,
             initial_val_loss: initial_loss(folder),
-            final_val_loss: number("final_val_loss"),
-            best_val_loss: number("best_val_loss"),
-            diverged: flag("diverged"),
-            error: run.get("error").and_then(Value::as_str).map(str::to_string),
-            faults: faults.filter_map(Value::as_str).map(str::to_string).collect(),
-            made_with: made_with(&run),
+            final_val_loss: run.final_val_loss,
+            best_val_loss: run.best_val_loss,
+            diverged: run.diverged,
+            error: run.error,
+            faults: run.faults,
+            made_with: made_with(run.environment),
         }
     }
 
@@ -115,15 +117,12 @@ impl Outcome {
     }
 }
 
-fn made_with(run: &Value) -> BTreeMap<String, String> {
-    let Some(environment) = run.get("environment") else { return BTreeMap::new() };
-    let facts = ["host_version", "device", "threads"].into_iter();
-    let facts = facts.filter_map(|key| Some((key.to_string(), environment.get(key)?.to_string())));
-    let libraries = environment.get("plugins").and_then(Value::as_array).into_iter().flatten();
-    let libraries = libraries.filter_map(|library| {
-        Some((library.get("path")?.as_str()?.to_string(), library.get("sha256")?.to_string()))
-    });
-    facts.chain(libraries).collect()
+fn made_with(environment: Environment) -> BTreeMap<String, String> {
+    let Environment { host_version, device, threads, plugins, .. } = environment;
+    let facts = [("host_version", host_version), ("device", device), ("threads", threads.to_string())];
+    let facts = facts.map(|(key, value)| (key.to_string(), value));
+    let libraries = plugins.into_iter().map(|library| (library.path.display().to_string(), library.sha256));
+    facts.into_iter().chain(libraries).collect()
 }
 
 /// The first evaluation: it is the best so far, and events say those.
@@ -147,6 +146,8 @@ const BEST: &str = "best";
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
+
+    use altgrad_run_folder::folder::STATUS;
 
     use super::*;
 
@@ -172,7 +173,7 @@ mod tests {
             ),
             (r#"{"status": "failed", "diverged": true, "not_finite": true}"#, OutcomeState::Diverged, true),
             (r#"{"status": "completed", "steps": 9, "final_val_loss": 2.5}"#, OutcomeState::Completed, true),
-            (r#"{"status": "completed", "steps": 8}"#, OutcomeState::Completed, false),
+            (r#"{"status": "completed", "steps": 8, "final_val_loss": 2.5}"#, OutcomeState::Completed, false),
             (r#"{"status": "completed", "steps": 9, "final_val_loss": null}"#, OutcomeState::Diverged, true),
         ];
         let folder = tempfile::tempdir().unwrap();
@@ -184,6 +185,9 @@ mod tests {
             assert!(!outcome.is_stable());
             assert_eq!(outcome.up_to(9).has_ended(), done, "{text}");
         }
+        fs::write(folder.path().join(STATUS), "{\"status\": \"comp").unwrap();
+        let error = Outcome::read(folder.path()).error.unwrap();
+        assert!(error.starts_with("the status of the run cannot be read ("), "{error}");
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! The outcomes by which trials were judged. A trial that continues to a later rung overwrites its run folder, so each
 //! judgement's outcome is kept in a file before any trial continues: a restarted sweep makes the same judgements.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 use altgrad_base::{diagnostic::Diagnostic, files};
 use altgrad_run_folder::folder::RunFolder;
@@ -19,15 +23,16 @@ pub(super) struct TrialResults {
 
 impl TrialResults {
     /// Results of earlier starts of the sweep. A trial whose folder was deleted runs again.
-    pub fn recall(folder: &SweepFolder) -> Self {
+    ///
+    /// # Errors
+    /// The file cannot be read or is damaged: trials that went on would be judged by later outcomes.
+    pub fn recall(folder: &SweepFolder) -> Result<Self, Diagnostic> {
         let trials = folder.trials();
-        let bytes = files::read(&trials.with_extension("json")).ok();
-        let kept = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let mut outcomes: BTreeMap<String, Outcome> = kept.unwrap_or_default();
+        let mut outcomes = read(&trials.with_extension("json"))?;
         outcomes.retain(|key, _| {
             key.rsplit_once(AT).is_some_and(|(name, _)| RunFolder::holds_a_run(&trials.join(name)))
         });
-        Self { outcomes, trials }
+        Ok(Self { outcomes, trials })
     }
 
     /// The outcome by which a trial was judged at the task's step.
@@ -58,4 +63,56 @@ impl TrialResults {
 
 fn key(task: &Task) -> String {
     format!("{}{AT}{}", task.name, task.until)
+}
+
+/// The outcomes in a file; none without it.
+fn read(path: &Path) -> Result<BTreeMap<String, Outcome>, Diagnostic> {
+    let bytes = match files::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        bytes => bytes.map_err(|error| error.to_string()),
+    };
+    let outcomes = bytes.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
+    outcomes.map_err(|error| {
+        Diagnostic::config(format!("the outcomes of trials cannot be read ({error})"))
+            .at(path.display())
+            .hint("restore it; or delete it and the folder `trials` beside it, and all trials are made again")
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+
+    use altgrad_config::RunConfig;
+    use altgrad_run_folder::folder::STATUS;
+
+    use super::*;
+    use crate::outcome::OutcomeState;
+
+    #[test]
+    fn outcomes_are_recalled_and_a_damaged_file_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let mut folder = SweepFolder::at(&root.path().join("sweep")).unwrap();
+        folder.claim().unwrap();
+        let mut config = RunConfig::default();
+        config.run.name = "a_lr0.1_s1".into();
+        config.run.out = folder.trials().display().to_string();
+        let task = folder.task(&config, 4);
+        fs::create_dir_all(&task.folder).unwrap();
+        fs::write(task.folder.join(STATUS), "{}").unwrap();
+        let outcome = Outcome { state: OutcomeState::Completed, steps: 4, ..Outcome::default() };
+        let mut results = TrialResults::recall(&folder).unwrap();
+        assert_eq!(results.get(&task), None);
+        let (tasks, outcomes) = ([task], [outcome]);
+        results.keep(&folder, &tasks, &outcomes).unwrap();
+        assert_eq!(TrialResults::recall(&folder).unwrap().get(&tasks[0]), Some(&outcomes[0]));
+        let file = folder.trials().with_extension("json");
+        let text = fs::read(&file).unwrap();
+        fs::write(&file, &text[..text.len() / 2]).unwrap();
+        let error = TrialResults::recall(&folder).unwrap_err();
+        assert!(error.message.starts_with("the outcomes of trials cannot be read ("), "{error}");
+        assert_eq!(error.place, Some(file.display().to_string()));
+        assert!(error.hint.is_some());
+    }
 }

@@ -324,6 +324,8 @@ fn read_model(folder: &Path) {
             if let Ok(tokenizer) = sample::tokenizer(&model.config.data) {
                 let _ = tokenizer.encode("the");
             }
+            let refusals = [model.state().map(drop), model.config_in_force().map(drop)];
+            refusals.iter().filter_map(|read| read.as_ref().err()).for_each(readable);
         }
     }
 }

@@ -12,7 +12,7 @@ use altgrad_config::{RunConfig, ScheduleChoice, Source};
 use altgrad_plugin_api::AlertLevel;
 use altgrad_run_folder::{
     events::{Event, unix_s},
-    folder::{RunFolder, STATUS},
+    folder::RunFolder,
     record::{Difference, Resume, RunRecord, RunStatus},
 };
 use altgrad_sinks::{ResumedSink, SinkResume};
@@ -29,6 +29,8 @@ use crate::{model::weights, setup::RunSetup, state::TrainState, tensor, tensor_f
 
 /// The value of `--resume` for the newest valid checkpoint of the run folder.
 pub const AUTO: &str = "auto";
+/// The hint about a folder whose run cannot resume.
+const ANEW: &str = "use `--out DIR` for a run from the beginning, or delete this folder";
 /// Bytes of a tensor file besides its elements: for its header, and for each tensor in it.
 const HEADER: (u64, u64) = (1 << 16, 1 << 10);
 
@@ -218,15 +220,14 @@ fn anew(folder: Option<RunFolder>) -> Start {
 
 /// Refuses a run whose checkpoints were removed: from the beginning it would replace its own results.
 fn check_not_lost(run_folder: &Path) -> Result<(), Diagnostic> {
-    let written = fs::read(run_folder.join(STATUS)).ok();
-    let record = written.and_then(|contents| serde_json::from_slice::<RunRecord>(&contents).ok());
+    let record = RunRecord::read(run_folder).map_err(|damage| damage.hint(ANEW))?;
     let had_one = |record: &RunRecord| record.checkpoint.is_some() || record.status == RunStatus::Completed;
     let Some(record) = record.filter(had_one) else { return Ok(()) };
     let hint = match record.checkpoint.filter(|path| path.exists()) {
         Some(path) => {
             format!("`--resume {} --out DIR` begins at the checkpoint that it names", path.display())
         }
-        None => "use `--out DIR` for a run from the beginning, or delete this folder".to_string(),
+        None => ANEW.to_string(),
     };
     let message = format!("the run has done {} steps, and its folder has no checkpoint", record.steps);
     Err(Diagnostic::config(message).at(run_folder.join(CHECKPOINTS).display()).hint(hint))

@@ -206,12 +206,19 @@ fn host_name() -> Option<String> {
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// The start time of the run in this folder: that of an earlier process of it, or now.
+/// The start time of the run in this folder: that of an earlier process of it, or now. Missing, with a warning, if the record of the
+/// earlier process is damaged.
 #[must_use]
 pub fn started(folder: &RunFolder) -> Option<u64> {
-    let written = fs::read(folder.path().join(STATUS)).ok();
-    let record = written.and_then(|contents| serde_json::from_slice::<RunRecord>(&contents).ok());
-    record.and_then(|record| record.started_unix_s).or_else(unix_s)
+    match RunRecord::read(folder.path()) {
+        Ok(Some(record)) => record.started_unix_s,
+        Ok(None) => unix_s(),
+        Err(damage) => {
+            let place = damage.place.unwrap_or_default();
+            tracing::warn!("{place}: {}; the run's start time is unknown", damage.message);
+            None
+        }
+    }
 }
 
 /// A failed run's error, with the checkpoint to resume from. `half_updated` is the step whose update failed half-way, if one did.

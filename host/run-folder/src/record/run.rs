@@ -1,11 +1,17 @@
 //! `run.json`: progress and outcome of a run, and the programs and plugins that made it.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+};
 
+use altgrad_base::{diagnostic::Diagnostic, files};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{differences::Difference, sinks::SinkCounts};
+use crate::folder::STATUS;
 
 /// The state of a run, or its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -108,6 +114,31 @@ pub struct RunRecord {
     pub environment: Environment,
 }
 
+impl RunRecord {
+    /// The record in a run folder. `None` without the file, or if it is empty: a run has taken the folder and not yet begun.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not the status of a run.
+    pub fn read(folder: &Path) -> Result<Option<Self>, Diagnostic> {
+        let path = folder.join(STATUS);
+        let damaged = |why: &dyn std::fmt::Display| {
+            Diagnostic::config(format!("the status of the run cannot be read ({why})")).at(path.display())
+        };
+        let contents = match files::read(&path) {
+            Ok(contents) if contents.is_empty() => return Ok(None),
+            Ok(contents) => contents,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(damaged(&error)),
+        };
+        let value: Value = serde_json::from_slice(&contents).map_err(|error| damaged(&error))?;
+        // Every other key may be missing.
+        if value.get("status").is_none() {
+            return Err(damaged(&"it has no `status`"));
+        }
+        serde_json::from_value(value).map(Some).map_err(|error| damaged(&error))
+    }
+}
+
 /// A continuation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume {
@@ -167,4 +198,40 @@ pub struct Library {
     /// that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked: Option<bool>,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_damaged_record_is_not_a_missing_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(STATUS);
+        let read = || RunRecord::read(folder.path());
+        assert_eq!(read(), Ok(None));
+        fs::write(&path, "").unwrap();
+        assert_eq!(read(), Ok(None));
+        fs::write(&path, r#"{"status": "completed", "steps": 7}"#).unwrap();
+        let expected = RunRecord { status: RunStatus::Completed, steps: 7, ..RunRecord::default() };
+        assert_eq!(read(), Ok(Some(expected)));
+        for text in [
+            r#"{"status": "completed", "st"#,
+            "{}",
+            "[]",
+            r#"{"status": "done"}"#,
+            r#"{"status": "failed", "steps": -1}"#,
+        ] {
+            fs::write(&path, text).unwrap();
+            let error = read().unwrap_err();
+            assert!(error.message.starts_with("the status of the run cannot be read ("), "{text}: {error}");
+            assert_eq!(error.place, Some(path.display().to_string()));
+        }
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(read().is_err());
+    }
 }

@@ -149,7 +149,7 @@ fn a_run_that_fails_stops_no_other_and_is_tried_again() {
     let folder = bench.path("runs/m/E5M2_s2");
     fs::remove_dir_all(&folder).unwrap();
     fs::create_dir(&folder).unwrap();
-    fs::write(folder.join("run.json"), "{}").unwrap();
+    fs::write(folder.join("run.json"), "{\"status\": \"running\"}").unwrap();
     fs::create_dir(folder.join("config.toml")).unwrap();
     let failed = bench.host(&["sweep", "m.toml"]);
     assert_eq!(failed.code, 1, "{}", failed.stderr);
@@ -263,6 +263,17 @@ fn the_best_rate_is_found_by_trials_and_used_for_all_seeds() {
     let before = bench.read("runs/m/sweep.json");
     assert_eq!(bench.host(&["sweep", "m.toml", "--quiet"]).code, 0);
     assert_eq!(bench.read("runs/m/sweep.json"), before);
+    // Damaged records are refused, and kept.
+    for (file, said) in [
+        ("runs/m/.sweep/trials.json", "the outcomes of trials cannot be read ("),
+        ("runs/m/sweep.json", "the sweep's results cannot be read ("),
+    ] {
+        let half = bench.read(file).split_at(40).0.to_string();
+        bench.write(file, &half);
+        let outcome = bench.host(&["sweep", "m.toml", "--quiet"]);
+        assert!(outcome.code == 2 && outcome.stderr.contains(said), "{}", outcome.stderr);
+        assert_eq!(bench.read(file), half);
+    }
 }
 
 #[test]
