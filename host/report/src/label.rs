@@ -1,4 +1,5 @@
 //! The label of a configuration: its label in a sweep's matrix file, else its format, and the keys that distinguish it from others.
+//! Configurations that share a label of the matrix file have their formats after it, if those differ.
 //!
 //! A label has the optimizer, the learning rate and the master weights wherever configurations differ in them. Beyond that it has
 //! the fewest keys that make it unique: a key that follows from another, as the final rate of a schedule does from the first, adds
@@ -22,6 +23,8 @@ const SAID: [&str; 6] =
     ["quant.weight", "quant.activation", "quant.grad", "quant.recipe", "train.precision", "data.alphabet"];
 /// Keys that are always part of the label where configurations differ in them, in this order.
 const ALWAYS: [&str; 3] = ["optimizer.name", "train.lr", "quant.master_weights"];
+/// Between the parts of a label.
+const SEPARATOR: &str = " · ";
 /// All keys of the states' storage, as one.
 const ALL_STATES: &str = "optimizer.states";
 /// Characters of the longest label, and of the longest value in one.
@@ -41,16 +44,21 @@ pub(super) fn labels(runs: &[Run], members: &[Vec<usize>]) -> Vec<String> {
     let differs = |key: &&&str| values(key) > 1;
     let always: Vec<&str> = ALWAYS.iter().filter(differs).copied().collect();
     let of_sweep: Vec<Option<String>> = members.iter().map(|members| of_sweep(runs, members)).collect();
+    let formats: Vec<String> = configs.iter().map(|config| format_label(config)).collect();
     let mut labels: Vec<Vec<String>> = Vec::new();
     for (index, (config, says)) in configs.iter().zip(&says).enumerate() {
-        let always = || always.iter().filter_map(|key| says.get(*key).cloned());
+        let always = always.iter().filter_map(|key| says.get(*key).cloned());
+        let format = formats[index].clone();
+        let sharing = |other: &usize| of_sweep[*other] == of_sweep[index];
+        let sharing: Vec<usize> = (0..members.len()).filter(sharing).collect();
         labels.push(match &of_sweep[index] {
-            Some(label) if of_sweep.iter().filter(|other| *other == &of_sweep[index]).count() == 1 => {
-                vec![label.clone()]
+            Some(label) if sharing.len() == 1 => vec![label.clone()],
+            Some(label) => {
+                let differ = sharing.iter().any(|other| formats[*other] != format);
+                extended(label, differ.then_some(format).into_iter().chain(always))
             }
-            Some(label) => std::iter::once(label.clone()).chain(always()).collect(),
             None if config.is_empty() => vec![shortened(&runs[members[index][0]].name, LONGEST)],
-            None => std::iter::once(format_label(config)).chain(always()).collect(),
+            None => std::iter::once(format).chain(always).collect(),
         });
     }
     let mut same: BTreeMap<Vec<String>, Vec<usize>> = BTreeMap::new();
@@ -62,7 +70,13 @@ pub(super) fn labels(runs: &[Run], members: &[Vec<usize>]) -> Vec<String> {
             labels[index].extend(said);
         }
     }
-    unique(labels.into_iter().map(|label| label.join(" · ")))
+    unique(labels.into_iter().map(|label| label.join(SEPARATOR)))
+}
+
+/// A label of a matrix file with further parts, but those that it has already: it is often the name of the optimizer.
+fn extended(label: &str, parts: impl Iterator<Item = String>) -> Vec<String> {
+    let parts = parts.filter(|part| label.split(SEPARATOR).all(|own| own != part));
+    std::iter::once(label.to_string()).chain(parts).collect()
 }
 
 /// The label of these runs in the matrix files of their sweeps, if it is the same for all.

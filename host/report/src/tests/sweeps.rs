@@ -1,0 +1,99 @@
+//! Runs of sweeps: their labels, and the comparison that the sweeps request.
+
+use std::{fs, path::Path};
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::run_with;
+use crate::{find::find, group::groups};
+
+/// The result of a sweep over formats and optimizers, and its runs.
+fn sweep(folder: &Path, formats: &[&str], optimizers: &[(&str, &str)], compare: &serde_json::Value) {
+    let mut runs = Vec::new();
+    for (label, optimizer) in optimizers {
+        for format in formats {
+            let name = format!("{format}_{label}");
+            let quant = format!("weight = \"{format}\"\nactivation = \"E4M3\"\n[train]\nmax_steps = 10\n");
+            let config = run_with(folder, &name, &quant, 1, 2.0).join("config.toml");
+            let text = fs::read_to_string(&config).unwrap();
+            fs::write(config, text.replace("\"adamw\"", &format!("{optimizer:?}"))).unwrap();
+            runs.push(json!({ "name": name, "axes": { "optimizer": label, "quant.weight": format } }));
+        }
+    }
+    let result = json!({ "runs": runs, "compare": compare });
+    fs::write(folder.join("sweep.json"), result.to_string()).unwrap();
+}
+
+#[test]
+fn configurations_that_share_a_label_are_told_apart_by_their_formats() {
+    let folder = TempDir::new().unwrap();
+    let optimizers = [("adamw", "adamw"), ("manifold", "fp8-manifold"), ("lion", "lion")];
+    sweep(folder.path(), &["E4M3", "E5M2"], &optimizers[..2], &json!(null));
+    let labels = |folder: &Path| {
+        let runs = find(&[folder.to_path_buf()]).runs;
+        groups(&runs).into_iter().map(|group| group.label).collect::<Vec<_>>()
+    };
+    let [e4m3, e5m2] = ["E4M3 w+a", "E5M2 w · E4M3 a"];
+    assert_eq!(
+        labels(folder.path()),
+        [
+            format!("adamw · {e4m3}"),
+            format!("adamw · {e5m2}"),
+            format!("manifold · {e4m3} · fp8-manifold"),
+            format!("manifold · {e5m2} · fp8-manifold"),
+        ]
+    );
+    // A label that no other configuration has needs nothing else.
+    let folder = TempDir::new().unwrap();
+    sweep(folder.path(), &["E4M3"], &optimizers, &json!(null));
+    assert_eq!(labels(folder.path()), ["adamw", "lion", "manifold"]);
+}
+
+#[test]
+fn the_comparison_of_a_sweep_counts_however_its_runs_are_named() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("sw");
+    sweep(&path, &["none", "E4M3"], &[("adamw", "adamw")], &json!({ "baseline": "none", "margin": 0.05 }));
+    run_with(folder.path(), "alone", "weight = \"E5M2\"\n", 1, 2.0);
+    let run = path.join("E4M3_adamw");
+    for named in [path, folder.path().to_path_buf(), run] {
+        let found = find(&[named]);
+        assert_eq!(found.choice.baseline.as_deref(), Some("none"));
+        assert_eq!((found.choice.margin, found.left_out.len()), (Some(0.05), 0));
+    }
+}
+
+#[test]
+fn sweeps_that_request_other_comparisons_have_the_default_one_with_a_remark() {
+    let folder = TempDir::new().unwrap();
+    for (name, compare) in [
+        ("a", json!({ "margin": 0.05 })),
+        ("b", json!(null)),
+        ("c", json!({ "margin": 0.05 })),
+        ("d", json!({ "margin": 0.2 })),
+    ] {
+        sweep(&folder.path().join(name), &["E4M3"], &[("adamw", "adamw")], &compare);
+    }
+    let paths = |names: &[&str]| names.iter().map(|name| folder.path().join(name)).collect::<Vec<_>>();
+    let agreeing = find(&paths(&["a", "b", "c"]));
+    assert_eq!((agreeing.choice.margin, agreeing.left_out.len()), (Some(0.05), 0));
+    let differing = find(&paths(&["a", "d"]));
+    assert_eq!((differing.choice.margin, differing.left_out.len()), (None, 1));
+    assert_eq!(differing.left_out[0].path, folder.path().join("d/sweep.json"));
+}
+
+#[test]
+fn a_damaged_result_of_a_sweep_is_named() {
+    let folder = TempDir::new().unwrap();
+    sweep(folder.path(), &["E4M3"], &[("adamw", "adamw")], &json!({ "margin": 0.05 }));
+    let file = folder.path().join("sweep.json");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, &text[..text.len() / 2]).unwrap();
+    let found = find(&[folder.path().to_path_buf()]);
+    assert_eq!((found.runs.len(), found.choice.margin, &found.runs[0].label), (1, None, &None));
+    let [left] = &found.left_out[..] else { panic!("{:?}", found.left_out) };
+    assert_eq!(left.path, file);
+    assert!(left.reason.starts_with("the sweep's results cannot be read ("), "{}", left.reason);
+    assert!(left.reason.ends_with("its labels, baseline and margin are not used"), "{}", left.reason);
+}
