@@ -5,11 +5,15 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Component, Path},
+    path::Path,
 };
 
 use altgrad_config::Source;
-use altgrad_run_folder::record::EvaluationKind;
+use altgrad_run_folder::{
+    csv_files::CsvFiles,
+    record::{EvaluationKind, RunRecord},
+};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::computed::{LayerKind, bits, kinds};
@@ -45,6 +49,7 @@ const NEAREST: &str = "nearest-even";
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
     keys: BTreeMap<String, String>,
+    csv_files: CsvFiles,
 }
 
 impl Config {
@@ -56,9 +61,14 @@ impl Config {
         let Some(bytes) = read(path)? else { return Ok(Self::default()) };
         let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_string())?;
         let (table, _) = Source::parse(path, text).map_err(|refusal| refusal.message)?;
+        Ok(Self::of(&table))
+    }
+
+    /// The keys of a run file.
+    pub(super) fn of(table: &toml::Table) -> Self {
         let mut keys = BTreeMap::new();
         table.iter().for_each(|(key, value)| flatten(key, value, &mut keys));
-        Ok(Self { keys })
+        Self { keys, csv_files: CsvFiles::of(table) }
     }
 
     /// A key's value.
@@ -114,16 +124,10 @@ impl Config {
         kept.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Files that a csv sink writes under other names: the option's value. Never one outside of the run folder.
+    /// The files of the csv sink.
     #[must_use]
-    pub fn csv_path(&self, option: &str) -> Option<&str> {
-        let of_sink = |index: usize| {
-            let is_csv = self.get(&format!("sink.{index}.name"))? == "csv";
-            self.get(&format!("sink.{index}.{option}")).filter(|_| is_csv)
-        };
-        let inside =
-            |path: &&str| Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
-        (0..16).find_map(of_sink).filter(inside)
+    pub fn csv_files(&self) -> &CsvFiles {
+        &self.csv_files
     }
 }
 
@@ -259,6 +263,8 @@ pub struct Status {
     pub resumes: usize,
     /// Sinks that lack rows or events of the run, parts before it was resumed included.
     pub incomplete: Vec<IncompleteSink>,
+    /// A value of another type than this version writes. Such values are missing here.
+    pub fault: Option<String>,
 }
 
 impl Status {
@@ -275,7 +281,8 @@ impl Status {
         if value.get("status").and_then(Value::as_str).is_none() {
             return Err("it is not a run's status".into());
         }
-        Ok(Some(Self::from_json(&value)))
+        let fault = RunRecord::deserialize(&value).err().map(|error| error.to_string());
+        Ok(Some(Self { fault, ..Self::from_json(&value) }))
     }
 
     fn from_json(value: &Value) -> Self {
@@ -316,6 +323,7 @@ impl Status {
             plugins: list(environment, "plugins").iter().map(plugin).collect(),
             resumes: list(value, "resumes").len(),
             incomplete: list(value, "sinks").iter().filter_map(IncompleteSink::from_json).collect(),
+            fault: None,
         }
     }
 }

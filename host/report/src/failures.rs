@@ -1,5 +1,7 @@
-//! Failures of a run by class, with their evidence; and classes that cannot be decided because a metric is missing.
+//! Failures of a run by class, with their evidence; and classes that cannot be decided, because a metric is missing or the run is too
+//! short.
 
+use altgrad_config::AlertsSection;
 use altgrad_metrics::{
     Role, Statistic,
     families::{
@@ -81,16 +83,23 @@ pub fn of(run: &Run) -> Vec<Failure> {
     found.into_iter().flatten().collect()
 }
 
-/// Metrics that the classes need and the run has not recorded.
+/// Classes that cannot be judged, because the run has not recorded the metric or is too short.
 #[must_use]
 pub fn unknown(run: &Run) -> Vec<&'static str> {
     let quantized = run.curve(OVERFLOW).is_some();
+    let (stall, no_stall) = stall_evidence(run);
+    let entropy = run.status.unigram_entropy;
+    let has_losses = run.curve(LOSS).is_some();
     let needs = [
-        (run.curve(LOSS).is_none(), "NaN (no train/loss)"),
+        (!has_losses, "NaN (no train/loss)"),
         (run.evaluations.is_empty(), "divergence (no evaluation)"),
-        (quantized && run.curve(STALL).is_none(), "stall (metrics.every)"),
+        (quantized && run.curve(stall).is_none(), no_stall),
         (run.curve(GRAD_NORM).is_none(), "vanishing gradient (no train/grad_norm)"),
-        (run.status.unigram_entropy.is_none(), "never learned (no unigram_entropy in run.json)"),
+        (entropy.is_none(), "never learned (no unigram_entropy in run.json)"),
+        (
+            has_losses && entropy.is_some() && !is_past_learning(run),
+            "never learned (shorter than train.warmup_steps + alerts.no_learning_steps)",
+        ),
         (run.curve(ZERO_UPDATES).is_none(), "update sparsity (metrics.every)"),
         (!run.layers.contains_key(&DEAD), "gradient sparsity (metrics.every)"),
         (quantized && run.curve(COSINE).is_none(), "gradient direction (shadow.every)"),
@@ -126,8 +135,21 @@ fn diverged(run: &Run) -> Option<Failure> {
     failure("divergence", format!("step {step}: `run.json` says it diverged"))
 }
 
+/// True from the step on at which the alert `no_learning` is due. Shorter runs are not reported to have never learned. If the alert is
+/// off, its default counts.
+fn is_past_learning(run: &Run) -> bool {
+    let key = |key: &str| run.config.get(key).and_then(|steps| steps.parse::<u64>().ok());
+    let steps = key("alerts.no_learning_steps").filter(|steps| *steps > 0);
+    let due = steps.unwrap_or(AlertsSection::default().no_learning_steps);
+    let due = key("train.warmup_steps").unwrap_or(0).saturating_add(due);
+    run.curve(LOSS).and_then(Series::last).is_some_and(|(step, _)| step >= due)
+}
+
 /// The training loss at the end is not below that of a model that uses only token frequencies.
 fn never_learned(run: &Run) -> Option<Failure> {
+    if !is_past_learning(run) {
+        return None;
+    }
     let (Tail { from, mean }, entropy) = (run.curve(LOSS)?.tail(END)?, run.status.unigram_entropy?);
     let evidence = format!(
         "{mean:.4} nats/token from step {from} on; the entropy of the corpus's single tokens is {entropy:.4}"
@@ -213,8 +235,18 @@ fn at_the_end(run: &Run, metric: Statistic, layer_metric: Statistic, above: f64)
     Some(format!("{:.1} % from step {from} on{worst}", mean * 100.0))
 }
 
+/// The statistic that shows a stall, and what [`unknown`] says without it. With master weights it is the share of the movement of the
+/// weights that rounding removes, without them the share of codes that stay.
+fn stall_evidence(run: &Run) -> (Statistic, &'static str) {
+    match run.config.get("quant.master_weights") {
+        Some("none") => (STALL, "stall (metrics.every)"),
+        _ => (MOVEMENT, "stall (metrics.histograms_every)"),
+    }
+}
+
 fn stalled(run: &Run) -> Option<Failure> {
-    if run.config.get("quant.master_weights") != Some("none") {
+    let (evidence, _) = stall_evidence(run);
+    if evidence == MOVEMENT {
         let (step, lost) = run.curve(MOVEMENT)?.last().filter(|(_, lost)| *lost > LOST_MOVEMENT)?;
         let evidence = format!(
             "rounding removes {:.1} % of the movement of the weights up to step {step}",

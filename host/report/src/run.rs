@@ -12,6 +12,7 @@ use altgrad_metrics::{Statistic, families::speed::TOKENS_PER_S};
 use altgrad_run_folder::{events::EVENTS, folder::STATUS};
 
 use super::{
+    computed::without_effect,
     curves::Curves,
     events::{self, RecordedEvent},
     facts::{Config, Plugin, Status},
@@ -53,7 +54,7 @@ impl RunState {
             Self::Silent => "running, but silent",
             Self::Interrupted => "interrupted",
             Self::Failed => "failed",
-            Self::Unknown => "unknown (no run.json)",
+            Self::Unknown => "unknown (no readable run.json)",
         }
     }
 }
@@ -136,19 +137,18 @@ impl Run {
         let alone = path.is_file();
         let config = if alone { Config::default() } else { notes.take("config.toml", config(path)) };
         let status = if alone { Ok(None) } else { Status::read(&path.join(STATUS)) };
-        let csv = |option: &str, default: &str| path.join(config.csv_path(option).unwrap_or(default));
-        let metrics = if alone { path.to_path_buf() } else { csv("path", "metrics.csv") };
+        let files = config.csv_files();
+        let metrics = if alone { path.to_path_buf() } else { path.join(&files.metrics) };
         let curves = Curves::read(&metrics, true);
         refuse_if_nothing_is_there(&status, &curves)?;
         let status = notes.take(STATUS, status.map(|status| (status, 0)));
         let mut curves = notes.take("metrics.csv", curves);
         let (mut layers, mut histograms, mut events) = Default::default();
         if !alone {
-            let timings = Curves::read(&csv("timings_path", "timings.csv"), false);
+            let timings = Curves::read(&path.join(&files.timings), false);
             curves.by_statistic.extend(notes.take("timings.csv", timings).by_statistic);
-            layers = notes.take("layers.csv", layers::read(&csv("layers_path", "layers.csv")));
-            let path_of_histograms = csv("histograms_path", "histograms.csv");
-            histograms = notes.take("histograms.csv", histograms::read(&path_of_histograms));
+            layers = notes.take("layers.csv", layers::read(&path.join(&files.layers)));
+            histograms = notes.take("histograms.csv", histograms::read(&path.join(&files.histograms)));
             events = notes.take(EVENTS, events::read(&path.join(EVENTS)));
         }
         let state = state(status.as_ref(), &metrics);
@@ -166,7 +166,9 @@ impl Run {
         let curves = curves.by_statistic;
         let name = name(path, &status);
         let mut notes = notes.0;
+        notes.extend(status.fault.iter().map(|fault| format!("values of `{STATUS}` are left out: {fault}")));
         notes.extend(unchecked(&status.plugins));
+        notes.extend(without_effect(&config, &status.kinds));
         let path = path.to_path_buf();
         Ok(Self {
             name,

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{failures, find::find};
+use crate::{failures, find::find, run::Run};
 
 /// Steps of the runs.
 const STEPS: u32 = 400;
@@ -19,8 +19,8 @@ type Column<'a> = (&'a str, &'a dyn Fn(u32) -> f64);
 const HEALTHY: [Column<'static>; 2] =
     [("train/loss", &|step| 3.0 - f64::from(step) / 200.0), ("train/grad_norm", &|_| 1.0)];
 
-/// Failures of a run with these columns, its own after those of a healthy one; `status` is added to `run.json`, `quant` to the run file.
-fn of(own: &[Column<'_>], layers: &[Column<'_>], status: &Value, quant: &str) -> Vec<(String, String)> {
+/// A run with these columns, its own after those of a healthy one; `status` is added to `run.json`, `quant` to the run file.
+fn run(own: &[Column<'_>], layers: &[Column<'_>], status: &Value, quant: &str) -> Run {
     let folder = TempDir::new().unwrap();
     let healthy = HEALTHY.into_iter().filter(|(name, _)| own.iter().all(|(other, _)| other != name));
     let columns: Vec<Column<'_>> = healthy.chain(own.iter().copied()).collect();
@@ -47,9 +47,15 @@ fn of(own: &[Column<'_>], layers: &[Column<'_>], status: &Value, quant: &str) ->
     write("run.json", run.to_string());
     let events = status["events"].as_array().into_iter().flatten();
     write("events.jsonl", events.map(|event| format!("{event}\n")).collect());
-    let found = find(&[folder.path().to_path_buf()]);
+    let mut found = find(&[folder.path().to_path_buf()]);
     assert_eq!(found.runs.len(), 1);
-    failures::of(&found.runs[0]).into_iter().map(|found| (found.class.to_string(), found.evidence)).collect()
+    found.runs.remove(0)
+}
+
+/// Failures of such a run.
+fn of(own: &[Column<'_>], layers: &[Column<'_>], status: &Value, quant: &str) -> Vec<(String, String)> {
+    let found = failures::of(&run(own, layers, status, quant));
+    found.into_iter().map(|found| (found.class.to_string(), found.evidence)).collect()
 }
 
 /// The only failure of a run with these columns.
@@ -101,6 +107,36 @@ fn losses_that_do_not_fall() {
         &[],
     );
     assert_eq!((class.as_str(), evidence.as_str()), ("NaN", "step 77: `train/loss` is not finite"));
+}
+
+/// From the step on at which the alert `no_learning` is due: after warm-up and `alerts.no_learning_steps`.
+#[test]
+fn a_run_that_is_too_short_has_not_failed_to_learn() {
+    let judged = |keys: &str| {
+        let run = run(&[("train/loss", &|_| 3.5)], &[], &Value::Null, keys);
+        let is_found = failures::of(&run).iter().any(|found| found.class == "never learned");
+        let is_unknown =
+            failures::unknown(&run).iter().any(|class| class.starts_with("never learned (shorter"));
+        assert!(is_found != is_unknown, "{keys}");
+        is_found
+    };
+    assert!(judged("") && judged("[alerts]\nno_learning_steps = 399\n"));
+    assert!(judged("[alerts]\nno_learning_steps = 0\n"), "without the alert its default counts");
+    assert!(!judged("[alerts]\nno_learning_steps = 400\n"));
+}
+
+#[test]
+fn a_stall_is_unknown_without_the_metric_that_shows_it() {
+    let rates: [Column<'_>; 2] = [("quant/overflow_rate", &|_| 0.0), ("update/bit_stall_rate", &|_| 0.999)];
+    let movement: Column<'_> = ("update/movement_loss", &|_| 0.1);
+    let unknown = |own: &[Column<'_>], quant: &str| {
+        let unknown = failures::unknown(&run(own, &[], &Value::Null, quant));
+        unknown.into_iter().filter(|class| class.starts_with("stall")).collect::<Vec<_>>()
+    };
+    assert_eq!(unknown(&rates, ""), ["stall (metrics.histograms_every)"]);
+    assert_eq!(unknown(&[rates[0], movement], ""), [""; 0]);
+    assert_eq!(unknown(&[rates[0], movement], "master_weights = \"none\""), ["stall (metrics.every)"]);
+    assert_eq!(unknown(&rates, "master_weights = \"none\""), [""; 0]);
 }
 
 #[test]
