@@ -6,7 +6,10 @@ use std::{
     process::ExitCode,
 };
 
-use altgrad_base::{diagnostic::Diagnostic, files, println};
+use altgrad_base::{
+    diagnostic::{Diagnostic, closest},
+    files, println,
+};
 use altgrad_report::{
     observed,
     page::{self, Source, View},
@@ -63,9 +66,23 @@ fn smooth(text: &str) -> Result<f64, String> {
     weight.ok_or_else(|| "a number from 0 to below 1".into())
 }
 
+/// Refuses a key in which the configurations do not differ.
+fn check_key(option: &str, key: Option<&str>, known: &[String]) -> Result<(), Diagnostic> {
+    let Some(key) = key.filter(|key| known.iter().all(|known| known != key)) else { return Ok(()) };
+    let near = closest(key, known.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`? "));
+    Err(Diagnostic::config(format!("the configurations do not differ in `{key}`")).at(option).hint(format!(
+        "{}keys in which they differ: {}",
+        near.unwrap_or_default(),
+        known.join(", ")
+    )))
+}
+
 pub(super) fn run(args: &ReportArgs) -> Result<ExitCode, Diagnostic> {
     let (found, groups, comparison) = read(&args.runs)?;
     let ViewArgs { colour, line, tokens, log, smooth } = &args.view;
+    let keys = View::keys(&found.runs, &groups);
+    check_key("--colour", colour.as_deref(), &keys)?;
+    check_key("--line", line.as_deref(), &keys)?;
     let (colour, line) = (colour.clone(), line.clone());
     let view = View { colour, line, tokens: *tokens, log: *log, smooth: *smooth };
     let source =
@@ -114,4 +131,21 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> Diagnostic {
     Diagnostic::run(format!("cannot write ({error})"))
         .at(path.display())
         .hint("is its folder there and writable, and the disk not full?")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_in_which_configurations_do_not_differ_are_refused() {
+        let known = ["format", "optimizer.name", "train.lr"].map(str::to_string);
+        assert_eq!(check_key("--line", None, &known), Ok(()));
+        assert_eq!(check_key("--line", Some("train.lr"), &known), Ok(()));
+        let refused =
+            check_key("--colour", Some("optimiser.name"), &known).map_err(|error| error.to_string());
+        let said = "error: the configurations do not differ in `optimiser.name`\n  --> --colour\nhint: did you mean \
+                    `optimizer.name`? keys in which they differ: format, optimizer.name, train.lr";
+        assert_eq!(refused, Err(said.to_string()));
+    }
 }

@@ -36,6 +36,17 @@ pub struct View {
     pub smooth: f64,
 }
 
+impl View {
+    /// The keys that can set colours and lines: those in which the configurations differ.
+    #[must_use]
+    pub fn keys(runs: &[Run], groups: &[Group]) -> Vec<String> {
+        let configs = groups.iter().map(|group| &runs[group.runs[0]].config);
+        let label = groups.iter().all(|group| of_sweep(runs, &group.runs).is_some()).then_some(LABEL);
+        let own = std::iter::once(FORMAT).chain(label).map(str::to_string);
+        own.chain(differing(configs.filter(|config| !config.is_empty()))).collect()
+    }
+}
+
 /// A value of a key and its appearance.
 #[derive(Debug, Clone)]
 pub(crate) struct Key {
@@ -59,19 +70,16 @@ pub(crate) struct Look {
 
 impl Look {
     pub(crate) fn new(runs: &[Run], groups: &[Group], comparison: &Comparison, view: &View) -> Self {
-        let configs =
-            groups.iter().map(|group| &runs[group.runs[0]].config).filter(|config| !config.is_empty());
-        let label = groups.iter().all(|group| of_sweep(runs, &group.runs).is_some()).then_some(LABEL);
-        let own = std::iter::once(FORMAT).chain(label).map(str::to_string);
-        let choices: Vec<String> = own.chain(differing(configs)).collect();
+        let choices = View::keys(runs, groups);
         let settings: Vec<&String> = comparison.sets.iter().flat_map(|set| &set.settings).collect();
         let values = |key: &str| values(runs, groups, key);
         let known = |key: &Option<String>| key.clone().filter(|key| choices.contains(key));
         let formats = values(FORMAT).len();
         let first = settings.first().filter(|_| formats < 2).map(|key| (*key).clone());
         // Labels, where they distinguish configurations that formats do not.
+        let label = choices.iter().find(|key| *key == LABEL).cloned();
         let label = label.filter(|_| (formats + 1..=MOST_LABELS).contains(&values(LABEL).len()));
-        let colour = known(&view.colour).or(label.map(str::to_string)).or(first);
+        let colour = known(&view.colour).or(label).or(first);
         let colour = colour.unwrap_or_else(|| FORMAT.to_string());
         let can_be_lines = |key: &&str| **key != colour && (2..=MOST_LINES).contains(&values(key).len());
         let candidates =
