@@ -101,6 +101,11 @@ impl TuneSection {
             let message = format!("`tune.values` must be positive and finite, one is {value}");
             return refuse("tune.values", message, "rates such as 1e-3");
         }
+        let is_known = |(index, value): &(usize, &f64)| self.values[..*index].contains(*value);
+        if let Some((_, value)) = self.values.iter().enumerate().find(is_known) {
+            let message = format!("`tune.values` holds {value} twice");
+            return refuse("tune.values", message, "remove one of the two equal values");
+        }
         if let (Some(from), Some(to)) = (self.from, self.to)
             && from >= to
         {
@@ -196,6 +201,7 @@ mod tests {
             ("from = 1e-3\nto = 1e-2", "tune"),
             ("values = [1e-3]\npoints = 3", "tune.values"),
             ("values = [1e-3, -1.0]", "tune.values"),
+            ("values = [3e-3, 1e-3, 0.003]", "tune.values"),
             ("from = 0.0\nto = 1.0\npoints = 3", "tune.from"),
             ("from = 2.0\nto = 1.0\npoints = 3", "tune.to"),
             ("from = 1.0\nto = 2.0\npoints = 1", "tune.points"),
