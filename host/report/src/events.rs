@@ -6,6 +6,7 @@ use std::{
     path::Path,
 };
 
+use altgrad_metrics::alert::AlertKind;
 use serde::Deserialize;
 
 /// Events that are kept; a run has some dozens.
@@ -33,10 +34,16 @@ pub struct RecordedEvent {
 }
 
 impl RecordedEvent {
-    /// True if a user should inspect it.
+    /// True if a user should inspect it: an alert, or a fault of the run or of a sink.
+    #[must_use]
+    pub fn is_warning(&self) -> bool {
+        self.level != "info"
+    }
+
+    /// True if it is a warning of the run's alerts.
     #[must_use]
     pub fn is_alert(&self) -> bool {
-        self.level != "info"
+        self.is_warning() && AlertKind::ALL.iter().any(|kind| kind.name() == self.kind)
     }
 }
 

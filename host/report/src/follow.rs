@@ -9,6 +9,7 @@ use std::{
     time::SystemTime,
 };
 
+use altgrad_base::statistics::median;
 use altgrad_metrics::families::{
     speed::TOKENS_PER_S,
     training::{LOSS, VAL_LOSS},
@@ -28,6 +29,8 @@ use super::{
 
 /// Values of a curve.
 const CURVE: usize = 32;
+/// Recorded steps whose rates give the present one: a single step may be much slower, such as one that writes a checkpoint.
+const RATES: usize = 16;
 /// Readings between two searches for new runs.
 const SEARCH_EVERY: u32 = 4;
 
@@ -66,7 +69,7 @@ pub struct LiveRun {
     pub alerts: usize,
     /// The newest alert.
     pub last_alert: Option<String>,
-    /// Training tokens per second.
+    /// Training tokens per second: the median of the last recorded steps.
     pub tokens_per_s: Option<f64>,
     /// Seconds to its end, evaluations not counted.
     pub eta_s: Option<f64>,
@@ -90,7 +93,8 @@ struct Followed {
     step: u64,
     loss: Option<f64>,
     evaluations: BTreeMap<u64, f64>,
-    tokens_per_s: Option<f64>,
+    /// Training tokens per second of the last recorded steps.
+    rates: Vec<f64>,
     alerts: Vec<String>,
     /// Length of `events.jsonl` when it was read.
     events: u64,
@@ -153,7 +157,7 @@ impl Followed {
             step: 0,
             loss: None,
             evaluations: BTreeMap::new(),
-            tokens_per_s: None,
+            rates: Vec::new(),
             alerts: Vec::new(),
             events: 0,
             config,
@@ -187,10 +191,13 @@ impl Followed {
         let ended = [RunState::Completed, RunState::Interrupted, RunState::Failed].contains(&self.state);
         self.is_done = ended && rows.rows.is_empty();
         let timings = self.timings.look();
-        let rate = column(&timings, TOKENS_PER_S.name);
-        let rates = rate.map(|rate| timings.rows.iter().rev().find_map(|row| row[rate].parse::<f64>().ok()));
-        self.tokens_per_s = rates.flatten().or(self.tokens_per_s);
-        self.tokens_per_s = self.tokens_per_s.or(self.status.as_ref().and_then(|status| status.tokens_per_s));
+        if timings.is_anew {
+            self.rates.clear();
+        }
+        if let Some(rate) = column(&timings, TOKENS_PER_S.name) {
+            self.rates.extend(timings.rows.iter().filter_map(|row| row[rate].parse::<f64>().ok()));
+            self.rates.drain(..self.rates.len().saturating_sub(RATES));
+        }
         let events = path.join(EVENTS);
         let length = std::fs::metadata(&events).map_or(0, |metadata| metadata.len());
         if length != self.events {
@@ -239,7 +246,9 @@ impl Followed {
             self.step
         };
         let is_running = self.state == RunState::Running;
-        let rate = self.tokens_per_s.filter(|rate| *rate > 0.0 && is_running);
+        let of_run = || self.status.as_ref().and_then(|status| status.tokens_per_s);
+        let tokens_per_s = median(self.rates.iter().copied()).or_else(of_run);
+        let rate = tokens_per_s.filter(|rate| *rate > 0.0 && is_running);
         let left = steps.map(|steps| steps.saturating_sub(step) as f64);
         let eta_s = rate
             .zip(self.config.tokens_per_step())
@@ -257,7 +266,7 @@ impl Followed {
             against_twin: twin.and_then(|twin| self.minus(twin)),
             alerts: self.alerts.len(),
             last_alert: self.alerts.last().cloned(),
-            tokens_per_s: self.tokens_per_s,
+            tokens_per_s,
             eta_s,
             curve: self.curve.means(CURVE).into_iter().map(|(_, mean)| mean).collect(),
         }
@@ -266,9 +275,9 @@ impl Followed {
 
 /// The csv sink's files of metrics and timings.
 fn tails(path: &Path, config: &Config) -> [Tail; 2] {
-    let csv = |option: &str, default: &str| path.join(config.csv_path(option).unwrap_or(default));
-    let metrics = if path.is_file() { path.to_path_buf() } else { csv("path", "metrics.csv") };
-    [Tail::new(metrics), Tail::new(csv("timings_path", "timings.csv"))]
+    let files = config.csv_files();
+    let metrics = if path.is_file() { path.to_path_buf() } else { path.join(&files.metrics) };
+    [Tail::new(metrics), Tail::new(path.join(&files.timings))]
 }
 
 fn column(rows: &NewRows, name: &str) -> Option<usize> {
@@ -293,7 +302,7 @@ mod tests {
         fs::write(path.join("config.toml"), config).unwrap();
         fs::write(path.join("metrics.csv"), format!("step,train/loss,val/loss\n{rows}")).unwrap();
         let rate = TOKENS_PER_S.name;
-        fs::write(path.join("timings.csv"), format!("step,{rate}\n0,40\n")).unwrap();
+        fs::write(path.join("timings.csv"), format!("step,{rate}\n0,40\n1,41\n2,1\n")).unwrap();
         let now = altgrad_run_folder::events::unix_s().unwrap();
         let status = format!("{{\"status\": \"running\", \"name\": {name:?}, \"updated_unix_s\": {now}}}");
         fs::write(path.join(STATUS), status).unwrap();
@@ -309,18 +318,20 @@ mod tests {
         let [a, b] = &follower.runs()[..] else { panic!("two runs") };
         assert_eq!((a.step, a.steps, a.loss, a.held_out), (3, Some(100), Some(3.0), Some(4.0)));
         assert_eq!((a.against_twin, b.against_twin), (Some(0.25), None));
-        // 97 steps of 20 tokens at 40 tokens per second.
-        assert_eq!(a.eta_s, Some(48.5));
+        // 97 steps of 20 tokens at 40 tokens per second, the median.
+        assert_eq!((a.tokens_per_s, a.eta_s), (Some(40.0), Some(48.5)));
         assert_eq!(a.curve, [5.0, 4.0, 3.0]);
         // The next row of the twin, and an alert.
         let metrics = folder.path().join("b/metrics.csv");
         fs::write(&metrics, fs::read_to_string(&metrics).unwrap() + "2,3,3.5\n3,,3.25\n").unwrap();
         let alert =
             "{\"step\":2,\"level\":\"warn\",\"kind\":\"overflow\",\"text\":\"much\",\"value\":null}\n";
-        fs::write(folder.path().join("a").join(EVENTS), alert).unwrap();
+        let failed = "{\"step\":3,\"level\":\"error\",\"kind\":\"failed\",\"text\":\"no disk\"}\n";
+        fs::write(folder.path().join("a").join(EVENTS), format!("{alert}{failed}")).unwrap();
         follower.look();
         let [a, b] = &follower.runs()[..] else { panic!("two runs") };
         assert_eq!((b.step, b.loss, b.held_out), (3, Some(3.0), Some(3.25)), "a final evaluation is no step");
+        // The end of the run is no alert.
         assert_eq!((a.against_twin, a.alerts, a.last_alert.as_deref()), (Some(0.5), 1, Some("step 2: much")));
     }
 

@@ -19,7 +19,7 @@ const ROW: usize = 24;
 const ERROR: [&str; 2] = ["#b3261e", "#ff8f86"];
 
 pub(super) fn chart(context: &Context<'_>) -> Chart {
-    let alerts = |run: usize| context.runs[run].events.iter().filter(|event| event.is_alert());
+    let alerts = |run: usize| context.runs[run].events.iter().filter(|event| event.is_warning());
     let mut rows: Vec<usize> = (0..context.runs.len()).filter(|run| alerts(*run).next().is_some()).collect();
     rows.sort_by_key(|run| std::cmp::Reverse(alerts(*run).count()));
     rows.truncate(MOST_ROWS);
