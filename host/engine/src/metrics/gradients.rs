@@ -57,6 +57,12 @@ impl Moments {
         self.elements * self.mean_square
     }
 
+    /// Largest magnitude.
+    #[must_use]
+    pub fn largest(&self) -> f64 {
+        self.largest
+    }
+
     /// True if every element is finite, and so is their sum of squares.
     #[must_use]
     pub fn is_finite(&self) -> bool {
@@ -85,8 +91,9 @@ pub fn ask_moments(grads: &[Tensor<1>], read_back: &mut ReadBack) -> Asked {
 /// The device returned another number of values.
 pub fn moments(asked: &Asked, values: &Values) -> Result<Vec<Moments>, Diagnostic> {
     let moments = asked.iter().map(|&(elements, slot)| {
-        let [mean, mean_square, dead, largest] = values.array(slot)?;
-        Ok(Moments { elements, mean, mean_square, dead, largest })
+        let slots = values.rows(slot)?;
+        let [mean, mean_square, dead, _] = ops::means(slots);
+        Ok(Moments { elements, mean, mean_square, dead, largest: ops::largest(slots) })
     });
     moments.collect()
 }

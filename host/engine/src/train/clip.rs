@@ -92,9 +92,13 @@ fn by_global_norm(grads: &mut [Tensor<1>], moments: &[Moments], limit: f64) -> G
         let whole = std::mem::replace(grad, Tensor::empty([0], &grad.device()));
         *grad = cpu_ops::scale::scaled(whole, coefficient as f32);
     }
-    // An infinite norm reduces all gradients to zero, as in PyTorch.
-    let after = if before.is_finite() { before * coefficient } else { 0.0 };
-    GradNorm { before, after, factor: after / before }
+    // The coefficient of an infinite norm is 0: finite elements become 0 and infinite ones NaN, as in PyTorch.
+    let after = if before.is_finite() {
+        before * coefficient
+    } else {
+        moments.iter().map(|moments| coefficient * moments.largest()).sum()
+    };
+    GradNorm { before, after, factor: coefficient }
 }
 
 #[cfg(test)]
@@ -142,10 +146,20 @@ mod tests {
     }
 
     #[test]
+    fn an_infinite_norm_leaves_zeros_and_a_nan_for_each_infinite_element() {
+        let (norm, grads) = clipped(f32::INFINITY, 0.0, 1.0);
+        assert!(norm.before == f64::INFINITY && norm.after.is_nan() && norm.factor == 0.0, "{norm:?}");
+        assert!(grads[0].is_nan() && grads[1..] == [0.0, -0.0], "{grads:?}");
+        // Finite elements whose mean square is beyond f32.
+        let (norm, grads) = clipped(1e30, 0.0, 1.0);
+        let expected = GradNorm { before: f64::INFINITY, after: 0.0, factor: 0.0 };
+        assert_eq!((norm, grads), (expected, vec![0.0, 0.0, -0.0]));
+    }
+
+    #[test]
     fn infinity_becomes_the_limit_and_nan_stays() {
         let (norm, grads) = clipped(f32::INFINITY, 1.0, 0.0);
         assert_eq!((norm.before, grads), (f64::INFINITY, vec![1.0, 0.0, -1.0]));
-        assert_eq!(clipped(f32::INFINITY, 0.0, 1.0).0.factor, 0.0);
         let (norm, grads) = clipped(f32::NAN, 1.0, 1.0);
         assert!(norm.after.is_nan() && norm.factor == 1.0 && grads[0].is_nan() && grads[2] == -1.0);
     }
