@@ -63,7 +63,7 @@ pub fn causal(
     }
     let to_bf16 = precision == PrecisionChoice::Bf16;
     let qkv = if to_bf16 { bf16::round_to_bf16(qkv) } else { qkv };
-    let mask: Option<Arc<[f32]>> = mask.and_then(|mask| mask.into_data().try_into_vec().ok()).map(Into::into);
+    let mask = mask.map(mask_elements);
     let intermediate = |which| {
         let function = IntermediateTensor { shape, mask: mask.clone(), which };
         apply::<3, 4>(untracked(qkv.clone()), [None, None], function)
@@ -80,6 +80,16 @@ pub fn causal(
         monitor.see(layer, untracked(tensor::flat(measured.clone(), &device)));
     }
     y
+}
+
+/// The elements of the mask. An operation cannot return an error: NaN takes the place of a mask that cannot be read.
+fn mask_elements(mask: Tensor<4>) -> Arc<[f32]> {
+    let count = mask.shape().num_elements();
+    let elements = tensor::read_f32(mask.reshape([count])).unwrap_or_else(|error| {
+        tracing::error!("the dropout mask of attention: {}", error.message);
+        vec![f32::NAN; count]
+    });
+    elements.into()
 }
 
 /// The same as a chain of tensor operations.
@@ -249,7 +259,8 @@ impl Attention {
         }
     }
 
-    /// The mean entropy of each head and the largest score, from the values of all rows, `[batch, heads, block]`.
+    /// The mean entropy of each head and the largest score, from the values of all rows, `[batch, heads, block]`. The score is NaN
+    /// if a row's softmax is not finite.
     fn measured(&self, stats: &[[f32; 2]], entropies: &[f32]) -> Vec<f32> {
         let AttentionShape { batch, block, heads, .. } = self.shape;
         let mut measured = vec![0f64; heads];
@@ -257,8 +268,10 @@ impl Attention {
             let weight = monitor::query_weight(at % block, batch * (block - 1));
             measured[at / block % heads] += f64::from(entropy * weight);
         }
-        let larger = |a: f32, b: f32| if a.is_nan() || b > a { b } else { a };
-        let largest = stats.iter().map(|[top, _]| *top).fold(f32::NEG_INFINITY, larger);
+        // The largest score of a row leaves NaN out, its sum does not.
+        let score = |[top, inverse]: &[f32; 2]| if inverse.is_finite() { *top } else { f32::NAN };
+        let larger = |a: f32, b: f32| if a.is_nan() || a > b { a } else { b };
+        let largest = stats.iter().map(score).fold(f32::NEG_INFINITY, larger);
         measured.into_iter().map(|entropy| entropy as f32).chain([largest]).collect()
     }
 
@@ -326,151 +339,4 @@ impl CpuFunction for Attention {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-    use crate::{
-        cpu_ops::testing::{compare, run},
-        quant::QuantContext,
-        tensor::testing::numbers,
-    };
-
-    type Casts<'a> = (PrecisionChoice, ValueCasts<'a>);
-    type Monitor<'a> = Option<(&'a AttentionMonitor, usize)>;
-    type Op =
-        fn(Tensor<3>, Option<Tensor<4>>, AttentionShape, Casts<'_>, TraceScope<'_>, Monitor<'_>) -> Tensor<3>;
-
-    /// `op` on one stacked tensor, with or without a mask.
-    fn of(
-        op: Op,
-        shape: AttentionShape,
-        mask: Option<&[f32]>,
-        precision: PrecisionChoice,
-    ) -> impl Fn([Tensor<1>; 1]) -> Tensor<1> {
-        move |[qkv]| {
-            let dtype = qkv.dtype();
-            let mask = mask.map(|mask| {
-                let mask =
-                    TensorData::new(mask.to_vec(), [shape.batch, shape.heads, shape.block, shape.block]);
-                Tensor::<4>::from_data(mask, &qkv.device()).cast(dtype)
-            });
-            let qkv = qkv.reshape([shape.batch, shape.block, 3 * shape.width]);
-            let quant = QuantContext::off();
-            let y = op(qkv, mask, shape, (precision, quant.values(0, 0)), TraceScope::OFF, None);
-            y.reshape([shape.batch * shape.block * shape.width])
-        }
-    }
-
-    /// Shapes in one block of queries and in several, the last one short; stacked tensors and masks for them.
-    fn cases() -> impl Iterator<Item = (AttentionShape, Vec<f32>, Vec<f32>)> {
-        [(1, 1, 1, 1), (2, 8, 2, 3), (1, 64, 1, 32), (3, 150, 2, 16)].into_iter().map(
-            |(batch, block, heads, head)| {
-                let shape = AttentionShape { batch, block, heads, width: heads * head };
-                let qkv = numbers(5, batch * block * 3 * shape.width).iter().map(|x| 3.0 * x).collect();
-                let mask = numbers(6, batch * shape.score_elements());
-                let mask = mask.iter().map(|x| if *x < -0.5 { 0.0 } else { 4.0 / 3.0 }).collect();
-                (shape, qkv, mask)
-            },
-        )
-    }
-
-    #[test]
-    fn results_and_gradients_are_those_of_the_reference() {
-        for (shape, qkv, mask) in cases() {
-            for mask in [None, Some(&mask[..])] {
-                let of = |op| of(op, shape, mask, PrecisionChoice::Fp32);
-                compare(std::array::from_ref(&qkv), 2e-6, of(causal), of(reference));
-            }
-        }
-    }
-
-    /// The entropy of each head and the largest score, from the definition, in f64.
-    fn measured_by_definition(shape: AttentionShape, qkv: &[f32]) -> Vec<f64> {
-        let AttentionShape { batch, block, heads, width } = shape;
-        let head_width = width / heads;
-        let mut largest = f64::NEG_INFINITY;
-        let mut entropies = vec![0.0; heads];
-        let part = |sequence: usize, position: usize, which: usize, head: usize| {
-            let start = ((sequence * block + position) * 3 + which) * width + head * head_width;
-            qkv[start..start + head_width].iter().map(|x| f64::from(*x))
-        };
-        for (head, entropy) in entropies.iter_mut().enumerate() {
-            for (sequence, row) in (0..batch).flat_map(|sequence| (0..block).map(move |row| (sequence, row)))
-            {
-                let score = |key: usize| {
-                    let products =
-                        part(sequence, row, 0, head).zip(part(sequence, key, 1, head)).map(|(q, k)| q * k);
-                    products.sum::<f64>() / (head_width as f64).sqrt()
-                };
-                let scores: Vec<f64> = (0..=row).map(score).collect();
-                largest = scores.iter().copied().fold(largest, f64::max);
-                let total: f64 = scores.iter().map(|score| score.exp()).sum();
-                let shares = scores.iter().map(|score| score.exp() / total);
-                let nats: f64 = shares.map(|share| -share * share.ln()).sum();
-                if row > 0 {
-                    *entropy += nats / ((row + 1) as f64).ln() / (batch * (block - 1)) as f64;
-                }
-            }
-        }
-        entropies.into_iter().chain([largest]).collect()
-    }
-
-    #[test]
-    fn a_monitor_sees_the_entropy_of_each_head_and_the_largest_score() {
-        let device = crate::device::ComputeDevice::cpu().tensors;
-        for (shape, qkv, _) in cases() {
-            let expected = measured_by_definition(shape, &qkv);
-            let ops: [Op; 2] = [causal, reference];
-            for op in ops {
-                let monitor = AttentionMonitor::default();
-                let stacked =
-                    tensor::flat(qkv.clone(), &device).reshape([shape.batch, shape.block, 3 * shape.width]);
-                let quant = QuantContext::off();
-                let casts = (PrecisionChoice::Fp32, quant.values(0, 0));
-                let shown = Some((&monitor, 3)).filter(|_| shape.block > 1);
-                let _ = op(stacked, None, shape, casts, TraceScope::OFF, shown);
-                let mut read_back = crate::read_back::ReadBack::default();
-                let asked = monitor.ask(&mut read_back);
-                let found = asked.read(&read_back.read().unwrap()).unwrap();
-                if shape.block == 1 {
-                    assert!(found.is_empty());
-                    continue;
-                }
-                let entropies = &expected[..shape.heads];
-                let stats = AttentionStats {
-                    entropy: entropies.iter().sum::<f64>() / shape.heads as f64,
-                    least_entropy: entropies.iter().copied().fold(f64::INFINITY, f64::min),
-                    largest_score: expected[shape.heads],
-                };
-                let [(3, found)] = found[..] else { panic!("{found:?}") };
-                let close = |a: f64, b: f64| (a - b).abs() <= 3e-6 * b.abs().max(1.0);
-                assert!(close(found.entropy, stats.entropy), "{found:?}, {stats:?}");
-                assert!(close(found.least_entropy, stats.least_entropy), "{found:?}, {stats:?}");
-                assert!(close(found.largest_score, stats.largest_score), "{found:?}, {stats:?}");
-            }
-        }
-    }
-
-    /// Sums differ in their last bits, and now and then one of them then rounds to the next bf16 value.
-    #[test]
-    fn results_and_gradients_in_bf16_are_those_of_the_reference_but_for_ties() {
-        for (shape, qkv, mask) in cases() {
-            for mask in [None, Some(&mask[..])] {
-                let of =
-                    |op| run(std::array::from_ref(&qkv), false, of(op, shape, mask, PrecisionChoice::Bf16));
-                for (found, expected) in of(causal).iter().zip(&of(reference)) {
-                    let size = expected.iter().fold(1e-30, |size: f64, x| size.max(x.abs()));
-                    let off = || found.iter().zip(expected).map(|(a, b)| (a - b).abs() / size);
-                    let (most, mean) = (off().fold(0.0, f64::max), off().sum::<f64>() / found.len() as f64);
-                    assert!(most < 2e-3 && mean < 2e-5, "{shape:?}: {most:e} at most, {mean:e} on average");
-                    let unrounded = run(
-                        std::array::from_ref(&qkv),
-                        false,
-                        self::of(causal, shape, mask, PrecisionChoice::Fp32),
-                    );
-                    assert!(shape.block == 1 || unrounded[0] != *found);
-                }
-            }
-        }
-    }
-}
+mod tests;

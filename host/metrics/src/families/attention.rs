@@ -32,7 +32,7 @@ metrics! {
     ATTENTION_ENTROPY = { name: "attention/entropy", ..ENTROPY };
     /// The same entropy of the head with the lowest entropy.
     LEAST_HEAD_ENTROPY = { name: "attention/least_head_entropy", ..ENTROPY };
-    /// Largest score `q k / sqrt(head width)` of a query and a position that it attends to.
+    /// Largest score `q k / sqrt(head width)` of a query and a position that it attends to; NaN if a softmax is not finite.
     MAX_LOGIT = {
         name: "attention/max_logit",
         scopes: &[Scope::Run, Scope::Layer],

@@ -27,7 +27,7 @@ pub struct AttentionStats {
     pub entropy: f64,
     /// The entropy of the head with the least entropy.
     pub least_entropy: f64,
-    /// Largest score.
+    /// Largest score; NaN if a softmax is not finite.
     pub largest_score: f64,
 }
 
@@ -102,7 +102,9 @@ pub fn measure(scores: Tensor<4>, softmax: Tensor<4>) -> Tensor<1> {
     let logarithms = softmax.clone().clamp_min(f32::MIN_POSITIVE).log();
     let entropy = (softmax * logarithms).sum_dim(3).neg() * weights;
     let entropy = entropy.sum_dim(0).sum_dim(2).reshape([heads]);
-    Tensor::cat(vec![entropy, scores.max()], 0)
+    // The largest element of a tensor may leave NaN out, a sum does not.
+    let lost = entropy.clone().sum().mul_scalar(0.0);
+    Tensor::cat(vec![entropy, scores.max() + lost], 0)
 }
 
 /// The weight of the entropy of query `row` in the mean over `queries`: the inverse of the entropy of a uniform softmax over its
