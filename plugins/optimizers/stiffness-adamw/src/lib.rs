@@ -3,7 +3,7 @@
 //! S is the spacing at a weight, in weight units; s the schedule's amount; m, v Adam's moments.
 //! - `post`: `w <- w - s * lr * ulp_per_lr * S * m_hat / (sqrt(v_hat) + eps) - lr * wd * w`.
 //! - `power`: AdamW's step times `s * (S / S_bar)^p`, S_bar the parameter's geometric mean. p = 0 is AdamW.
-//! - `pre`: AdamW on `s * S * g`. Where S is constant and eps = 0 that is AdamW: an ablation.
+//! - `pre`: AdamW on `s * S * g`, with `pre_eps` for eps. Where S is constant and eps = 0 that is AdamW: an ablation.
 //!
 //! The option `unquantized` selects the update of a parameter without a grid. Refuses the values that AdamW refuses.
 
@@ -34,8 +34,8 @@ enum Placement {
     Post(f64),
     /// AdamW's steps times a power of the relative spacing.
     Power(f64),
-    /// Before the moments.
-    Pre,
+    /// Before the moments, whose gradients are smaller by the spacing, and so is eps.
+    Pre(Adam),
 }
 
 /// The optimizer.
@@ -59,15 +59,15 @@ impl StiffnessAdamW {
         let amount = self.schedule.at(step.scalars.update);
         let keep = self.adam.keep(&step.info, lr);
         let spacing = |[scale, inverse]: [f32; 2]| Spacing { geometry, scale, unit: amount as f32 * inverse };
-        let moments = |lr| self.adam.moments(lr, step.scalars.update);
+        let update = step.scalars.update;
         match self.placement {
             Placement::Post(ulp_per_lr) => {
-                let moments = moments(lr * ulp_per_lr);
+                let moments = self.adam.moments(lr * ulp_per_lr, update);
                 let rule = |pair| ScaledStep { keep, moments, factor: spacing(pair) };
                 Buffers::of(step)?.update_blocks(scales, rule);
             }
             Placement::Power(p) => {
-                let (moments, buffers) = (moments(lr), Buffers::of(step)?);
+                let (moments, buffers) = (self.adam.moments(lr, update), Buffers::of(step)?);
                 let mean = MeanSpacing::new(geometry, scales, buffers.param());
                 let rule = |[scale, _]: [f32; 2]| {
                     let factor = mean.power(scale, p, amount);
@@ -75,8 +75,8 @@ impl StiffnessAdamW {
                 };
                 buffers.update_blocks(scales, rule);
             }
-            Placement::Pre => {
-                let moments = moments(lr);
+            Placement::Pre(adam) => {
+                let moments = adam.moments(lr, update);
                 let rule = |pair| ScaledGradient { keep, moments, factor: spacing(pair) };
                 Buffers::of(step)?.update_blocks(scales, rule);
             }
@@ -106,6 +106,9 @@ impl Optimizer for StiffnessAdamW {
         OptionSpec::float("power", 1.0)
             .range(-4.0, 4.0)
             .help("Exponent of the relative spacing, for `power`; 0 is AdamW, 1 steps in proportion to spacing"),
+        OptionSpec::float("pre_eps", 1e-16).range(0.0, 1.0).help(
+            "For `pre`: in place of eps on a grid, because gradients times the spacing are smaller than gradients",
+        ),
         Schedule::SHAPE,
         Schedule::UPDATES,
         Schedule::END,
@@ -113,17 +116,13 @@ impl Optimizer for StiffnessAdamW {
     ]);
 
     fn new(config: &Config) -> Result<Self, PluginError> {
+        let adam = Adam::new(config)?;
         let placement = match config.text("placement")? {
             "power" => Placement::Power(config.float("power")?),
-            "pre" => Placement::Pre,
+            "pre" => Placement::Pre(adam.with_eps(config.float("pre_eps")?)),
             _ => Placement::Post(config.float("ulp_per_lr")?),
         };
-        Ok(Self {
-            adam: Adam::new(config)?,
-            placement,
-            schedule: Schedule::new(config)?,
-            unquantized: Unquantized::new(config)?,
-        })
+        Ok(Self { adam, placement, schedule: Schedule::new(config)?, unquantized: Unquantized::new(config)? })
     }
 
     fn states(&self, _: &ParamInfo<'_>) -> Vec<StateSpec> {
@@ -134,7 +133,7 @@ impl Optimizer for StiffnessAdamW {
         match self.placement {
             // The mean spacing is the whole parameter's.
             Placement::Power(_) => Scope::WHOLE,
-            Placement::Post(_) | Placement::Pre => Scope::ELEMENTS,
+            Placement::Post(_) | Placement::Pre(_) => Scope::ELEMENTS,
         }
     }
 
@@ -143,7 +142,7 @@ impl Optimizer for StiffnessAdamW {
             (None, _) => NOT_QUANTIZED.into(),
             (Some(_), Placement::Post(_)) => "post: steps in ULP".into(),
             (Some(_), Placement::Power(p)) => format!("power {p} of the relative spacing"),
-            (Some(_), Placement::Pre) => "pre: gradients times the spacing".into(),
+            (Some(_), Placement::Pre(_)) => "pre: gradients times the spacing".into(),
         })
     }
 
@@ -173,15 +172,15 @@ impl Optimizer for StiffnessAdamW {
             return Ok(Some(vec![self.adam.plain(param, scalars).launch()]));
         };
         let (amount, keep) = (self.schedule.at(scalars.update), self.adam.keep(param, scalars.lr));
-        let (rule, lr) = match self.placement {
-            Placement::Post(ulp_per_lr) => (Rule::Steps, scalars.lr * ulp_per_lr),
-            Placement::Pre => (Rule::Gradients, scalars.lr),
+        let (rule, adam, lr) = match self.placement {
+            Placement::Post(ulp_per_lr) => (Rule::Steps, self.adam, scalars.lr * ulp_per_lr),
+            Placement::Pre(adam) => (Rule::Gradients, adam, scalars.lr),
             Placement::Power(p) => {
                 let moments = self.adam.moments(scalars.lr, scalars.update);
                 return device::power(param, grid, (p, amount), keep, &moments);
             }
         };
-        let moments = self.adam.moments(lr, scalars.update);
+        let moments = adam.moments(lr, scalars.update);
         let step = |description| vec![device::step(rule, keep, &moments, description)];
         Ok(device::codes(grid, amount as f32)?.map(step))
     }

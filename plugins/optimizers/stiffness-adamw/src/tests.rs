@@ -59,13 +59,25 @@ fn power_zero_is_adamw_to_the_bit() {
 /// Adam's step does not depend on the length of gradients, and a power of two loses no bit.
 #[test]
 fn pre_on_an_even_grid_is_adamw_to_the_bit() {
-    let optimizer = stiff(&[("placement", text("pre")), ("eps", float(0.0))]);
+    let optimizer = stiff(&[("placement", text("pre")), ("eps", float(0.0)), ("pre_eps", float(0.0))]);
     let [_, e1m6, _, _, e4m3, ..] = specs();
     let [on, plain] = with_and_without_grid(&optimizer, &e1m6, 2.0);
     assert_eq!(on.w, plain.w);
     assert_ne!(on.states, plain.states);
-    let [on, plain] = with_and_without_grid(&optimizer, &e4m3, 2.0);
-    assert_ne!(on.w, plain.w);
+    // Another spacing loses bits, and one that changes makes another step.
+    for (spec, scale) in [(e1m6, 1.7), (e4m3, 2.0)] {
+        let [on, plain] = with_and_without_grid(&optimizer, &spec, scale);
+        assert_ne!(on.w, plain.w);
+    }
+}
+
+/// Gradients times the spacing are as small as AdamW's eps, and would make steps of two thirds of the length.
+#[test]
+fn pre_has_an_eps_below_gradients_times_the_spacing() {
+    let [_, e1m6, ..] = specs();
+    let mut param = Param::new(&[1], &[1e-3]).on(&e1m6, 2048.0);
+    param.step(&stiff(&[("placement", text("pre"))]), 1e-3, 1, &[1e-3]).unwrap();
+    assert!(param.w[0].abs() < 1e-6, "{}", param.w[0]);
 }
 
 /// The first step of Adam has length 1 in units of the learning rate: eps = 0, no decay.
