@@ -156,7 +156,7 @@ impl CodeStorage {
             .map(|()| values)
     }
 
-    /// Replaces the codes by those of these values, `[n]`.
+    /// Replaces the codes by those of these values, `[n]`. `key` names the random bits of the first one.
     ///
     /// # Errors
     /// A value has no code, or the format's plugin failed.
@@ -178,7 +178,7 @@ impl CodeStorage {
         parts.zip(values.par_chunks(part)).enumerate().try_for_each(|(index, ((codes, scales), values))| {
             let mut pairs = vec![[1.0; 2]; scales.len()];
             self.rule.group_scales(values, self.block, &mut pairs);
-            let key = RandomKey { offset: (index * part) as u64, ..key };
+            let key = RandomKey { offset: key.offset + (index * part) as u64, ..key };
             let scales_of_part = Scales::new(&pairs, self.blocks());
             let params = QuantParams { scales: scales_of_part, rounding: self.rounding, key };
             let wide = self.format.encode(values, &params)?;

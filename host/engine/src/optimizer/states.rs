@@ -17,13 +17,14 @@ use crate::{
     tensor_file::{TensorFile, Values},
 };
 
-/// The random bits of states are those of tensors from this number on: roundings of a step use lower ones.
+/// The random bits of states are those of tensors from this number on: roundings of a step use lower ones. Numbers are below 2^32.
 const FIRST_TENSOR: u64 = 1 << 31;
 /// The names of the state that is momentum.
 const MOMENTUM: [&str; 2] = ["exp_avg", "momentum"];
-/// States of a parameter whose random bits lie side by side. Those of further states begin at the next multiple of
-/// [`FIRST_TENSOR`].
+/// Tensor numbers of a parameter. Further states use the bits of later elements of these tensors.
 const STATES: usize = 16;
+/// The distance between the elements of states with the same tensor number; no state has as many.
+const STATE_OFFSET: u64 = 1 << 40;
 
 /// A tensor of a state, as a checkpoint holds it.
 #[derive(Debug, Clone)]
@@ -207,9 +208,7 @@ impl OptimizerState {
     }
 
     fn store(&mut self, id: ParamId, index: usize, values: &[f32]) -> Result<(), Diagnostic> {
-        let key =
-            RandomKey { seed: self.seed, step: self.updates, tensor: tensor_number(id, index), offset: 0 };
-        let stored = self.states[id][index].store(values, key);
+        let stored = self.states[id][index].store(values, random_key(self.seed, self.updates, (id, index)));
         stored.map_err(|mut error| {
             error.message = format!("state `{}`: {}", self.specs[id][index].name, error.message);
             error
@@ -217,10 +216,14 @@ impl OptimizerState {
     }
 }
 
-/// The number that addresses the random bits of a parameter's state.
-fn tensor_number(id: ParamId, index: usize) -> u64 {
-    let (group, index) = (index / STATES, index % STATES);
-    FIRST_TENSOR * (1 + group as u64) + (id * STATES + index) as u64
+/// The random bits of state number `index` of a parameter.
+fn random_key(seed: u64, step: u64, (id, index): (ParamId, usize)) -> RandomKey {
+    RandomKey {
+        seed,
+        step,
+        tensor: FIRST_TENSOR + (id * STATES + index % STATES) as u64,
+        offset: STATE_OFFSET * (index / STATES) as u64,
+    }
 }
 
 #[cfg(test)]
@@ -231,12 +234,16 @@ mod tests {
 
     #[test]
     fn every_state_of_every_parameter_has_random_bits_of_its_own() {
-        let numbers: BTreeSet<u64> =
-            (0..500).flat_map(|id| (0..40).map(move |index| tensor_number(id, index))).collect();
-        assert_eq!(numbers.len(), 500 * 40);
+        let key = |id, index| random_key(7, 9, (id, index));
+        let keys = (0..500).flat_map(|id| (0..40).map(move |index| key(id, index)));
+        // Words depend on the number modulo 2^32; those of sites are below 2^31.
+        assert!(keys.clone().all(|key| key.tensor as u32 >= 1 << 31));
+        let words: BTreeSet<(u32, u64)> = keys.map(|key| (key.tensor as u32, key.offset)).collect();
+        assert_eq!(words.len(), 500 * 40);
         // Those of recorded runs.
-        assert_eq!(tensor_number(0, 0), 1 << 31);
-        assert_eq!(tensor_number(3, 15), (1 << 31) + 63);
-        assert_eq!(tensor_number(4, 0), (1 << 31) + 64);
+        let recorded = |tensor| RandomKey { seed: 7, step: 9, tensor, offset: 0 };
+        assert_eq!(key(0, 0), recorded(1 << 31));
+        assert_eq!(key(3, 15), recorded((1 << 31) + 63));
+        assert_eq!(key(4, 0), recorded((1 << 31) + 64));
     }
 }
