@@ -35,6 +35,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod bf16;
 mod blocks;
 mod cast;
 mod error;
@@ -46,6 +47,7 @@ mod scale_storage;
 mod scaling;
 mod two_levels;
 
+pub use bf16::nearest_bf16;
 pub use blocks::{Axis, Block, Layout, Shape};
 pub use cast::{Applied, Cast, Prepared};
 pub use error::CastError;

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_plugin_api::RandomKey;
-use half::bf16;
-use rayon::prelude::*;
 
 use super::code_storage::{CodeStorage, Coded};
-use crate::tensor_file::{OTHER_RUN, TensorFile, Values};
+use crate::{
+    tensor::bf16,
+    tensor_file::{OTHER_RUN, TensorFile, Values},
+};
 
 /// The type that a state is stored in.
 #[derive(Debug, Clone)]
@@ -116,7 +117,7 @@ impl StoredState {
     pub fn load(&self) -> Result<Vec<f32>, Diagnostic> {
         match self {
             Self::F32(values) => Ok(values.to_vec()),
-            Self::Bf16(bits) => Ok(bits.par_iter().map(|&bits| bf16::from_bits(bits).to_f32()).collect()),
+            Self::Bf16(bits) => Ok(bf16::widen(bits)),
             Self::Codes { storage, coded } => storage.decode(coded),
         }
     }
@@ -128,10 +129,7 @@ impl StoredState {
     pub fn store(&mut self, values: &[f32], key: RandomKey) -> Result<(), Diagnostic> {
         match self {
             Self::F32(own) => Arc::make_mut(own).copy_from_slice(values),
-            Self::Bf16(bits) => {
-                let own = Arc::make_mut(bits).par_iter_mut().zip(values);
-                own.for_each(|(bits, &value)| *bits = bf16::from_f32(value).to_bits());
-            }
+            Self::Bf16(bits) => *bits = Arc::new(bf16::narrow(values)),
             Self::Codes { storage, coded } => storage.encode(values, key, coded)?,
         }
         Ok(())

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use altgrad_casts::nearest_bf16;
 use altgrad_plugin_api::QuantParams;
 use burn::backend::{TensorMetadata, flex::FlexTensor};
 use burn::tensor::DType;
@@ -49,7 +50,7 @@ impl Encoding {
 
 /// True if all finite values, at least one, are exact in bf16 and no larger than [`LARGEST_FACTOR`].
 pub(super) fn fit_bf16(values: &[f32]) -> bool {
-    let fits = |value: &f32| bf16::nearest_bf16(*value) == *value && value.abs() <= LARGEST_FACTOR;
+    let fits = |value: &f32| nearest_bf16(*value) == *value && value.abs() <= LARGEST_FACTOR;
     let mut finite = values.iter().filter(|value| value.is_finite()).peekable();
     finite.peek().is_some() && finite.all(fits)
 }

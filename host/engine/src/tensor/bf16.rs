@@ -1,5 +1,6 @@
 //! Rounding to bf16 as a differentiable operation, and matrix products of operands rounded that way.
 
+use altgrad_casts::nearest_bf16;
 use altgrad_config::PrecisionChoice;
 use burn::backend::{
     Autodiff, Backend, Dispatch, Flex,
@@ -24,28 +25,19 @@ use super::{
 /// Elements of a parallel task.
 const CHUNK: usize = 1 << 16;
 
-/// The nearest bf16 value, ties to even. A NaN becomes quiet and keeps its sign and the upper bits of its payload.
-#[inline(always)]
-pub(crate) fn nearest_bf16(x: f32) -> f32 {
-    let bits = x.to_bits();
-    let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
-    let rounded = if is_nan { bits | 0x0040_0000 } else { bits + 0x7fff + (bits >> 16 & 1) };
-    f32::from_bits(rounded & 0xffff_0000)
-}
-
 /// [`nearest_bf16`] of each element.
 #[multiversion(targets("x86_64+avx2+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
 pub(crate) fn round_slice(x: &mut [f32]) {
     x.iter_mut().for_each(|x| *x = nearest_bf16(*x));
 }
 
-/// The upper halves of the bits of bf16 values that are stored as f32.
+/// The bits of [`nearest_bf16`] of each element.
 #[multiversion(targets("x86_64+avx2+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
 fn narrow_slice(x: &[f32], bits: &mut [u16]) {
-    bits.iter_mut().zip(x).for_each(|(bits, x)| *bits = (x.to_bits() >> 16) as u16);
+    bits.iter_mut().zip(x).for_each(|(bits, x)| *bits = (nearest_bf16(*x).to_bits() >> 16) as u16);
 }
 
-/// bf16 values, which are stored as f32, in 16 bits each.
+/// The bits of the nearest bf16 values.
 pub(crate) fn narrow(x: &[f32]) -> Vec<u16> {
     let mut bits = vec![0; x.len()];
     let parts = bits.par_chunks_mut(CHUNK).zip(x.par_chunks(CHUNK));
@@ -165,37 +157,6 @@ mod tests {
         device::ComputeDevice,
         tensor::{flat, read_f32},
     };
-
-    #[test]
-    fn rounding_to_bf16_is_to_nearest_even() {
-        let cases = [
-            (1.0, 1.0),
-            (-0.0, -0.0),
-            // One and half a step of 2^-7: to even; and a little more: up.
-            (1.0 + 2f32.powi(-8), 1.0),
-            (1.0 + 3.0 * 2f32.powi(-8), 1.0 + 2f32.powi(-6)),
-            (1.0 + 2f32.powi(-8) + 2f32.powi(-20), 1.0 + 2f32.powi(-7)),
-            (f32::MAX, f32::INFINITY),
-            (f32::NEG_INFINITY, f32::NEG_INFINITY),
-            (f32::from_bits(0x0001_8000), f32::from_bits(0x0002_0000)),
-        ];
-        for (x, expected) in cases {
-            assert_eq!(nearest_bf16(x).to_bits(), expected.to_bits(), "{x}");
-        }
-        assert!(nearest_bf16(f32::NAN).is_nan() && nearest_bf16(f32::from_bits(0x7f80_0001)).is_nan());
-    }
-
-    /// Every upper half of an f32 and the lower halves around the tie: among them all infinities and NaNs, quiet and signalling.
-    #[test]
-    fn rounding_to_bf16_gives_the_bits_of_another_implementation() {
-        let expected = |bits: u32| half::bf16::from_f32(f32::from_bits(bits)).to_f32().to_bits();
-        for high in 0..=0xffff_u32 {
-            for low in [0, 1, 0x4000, 0x7fff, 0x8000, 0x8001, 0xc000, 0xffff] {
-                let bits = high << 16 | low;
-                assert_eq!(nearest_bf16(f32::from_bits(bits)).to_bits(), expected(bits), "{bits:08x}");
-            }
-        }
-    }
 
     #[test]
     fn only_the_operation_that_says_so_rounds_the_gradient() {
