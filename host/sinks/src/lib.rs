@@ -96,12 +96,33 @@ impl Sinks {
             .workers
             .into_iter()
             .map(|worker| {
-                let summary = summary.to_vec();
-                thread::spawn(move || worker.finish(summary, outcome, begun))
+                let (counts, summary) = (worker.counts(), summary.to_vec());
+                (counts, thread::spawn(move || worker.finish(summary, outcome, begun)))
             })
             .collect();
-        let finished = finishing.into_iter().filter_map(|thread| thread.join().ok());
+        let finished =
+            finishing.into_iter().map(|(counts, thread)| thread.join().unwrap_or_else(|_| panicked(counts)));
         let (counts, faults): (_, Vec<Vec<Diagnostic>>) = finished.unzip();
         (counts, faults.into_iter().flatten().collect())
+    }
+}
+
+/// The result of a thread that panicked while it ended a sink; `counts` are those before.
+fn panicked(counts: SinkCounts) -> (SinkCounts, Vec<Diagnostic>) {
+    let message =
+        format!("the host panicked while it ended sink `{}`: its last rows may be missing", counts.name);
+    (counts, vec![Diagnostic::run(message)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_at_the_end_is_a_fault_with_the_counts_before() {
+        let before = SinkCounts { name: "csv".into(), rows: 7, ..SinkCounts::default() };
+        let (counts, faults) = panicked(before.clone());
+        assert_eq!(counts, before);
+        assert!(matches!(&faults[..], [fault] if fault.message.contains("sink `csv`")), "{faults:?}");
     }
 }

@@ -47,10 +47,7 @@ struct Held {
 impl Held {
     fn now() -> io::Result<Self> {
         let count = |folder: &str| Ok::<_, io::Error>(fs::read_dir(folder)?.count() as u64);
-        let statm = fs::read_to_string("/proc/self/statm")?;
-        let mut pages = statm.split(' ').map(|pages| pages.parse::<u64>().unwrap_or(0));
-        let mut bytes = || pages.next().unwrap_or(0) * 4096;
-        let (mapped, resident) = (bytes(), bytes());
+        let [mapped, resident] = memory(&fs::read_to_string("/proc/self/statm")?)?;
         Ok(Self {
             heap: ffi::c_heap_in_use(),
             resident,
@@ -58,6 +55,15 @@ impl Held {
             files: count("/proc/self/fd")?,
             threads: count("/proc/self/task")?,
         })
+    }
+}
+
+/// Mapped and resident bytes in the text of `/proc/self/statm`.
+fn memory(statm: &str) -> io::Result<[u64; 2]> {
+    let mut pages = statm.split(' ').map(|pages| pages.parse::<u64>().ok());
+    match [pages.next().flatten(), pages.next().flatten()] {
+        [Some(mapped), Some(resident)] => Ok([mapped * 4096, resident * 4096]),
+        _ => Err(io::Error::other(format!("its memory is not two numbers of pages: {statm:?}"))),
     }
 }
 
@@ -136,4 +142,17 @@ fn lc_numeric() -> Vec<u8> {
     }
     file.extend(items.concat());
     file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_not_understood_is_not_zero() {
+        assert_eq!(memory("12 3 4 5 0 6 0\n").ok(), Some([12 * 4096, 3 * 4096]));
+        for statm in ["", "12", "12 x 4"] {
+            assert!(memory(statm).is_err(), "{statm:?}");
+        }
+    }
 }
