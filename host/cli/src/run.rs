@@ -17,7 +17,7 @@ use altgrad_engine::{
     device::ComputeDevice,
     setup::ReadyRun,
     state::MeanLoss,
-    train::{self, RunObserver, status::RunReport},
+    train::{self, ProgressListener, status::RunReport},
 };
 use altgrad_run_folder::{
     folder::{RunFolder, WEIGHTS},
@@ -145,8 +145,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Diagnostic> {
     }
     // Held until this function returns.
     let guard = args.guard.as_deref().map(hold).transpose();
-    let train = |observer: &mut dyn RunObserver, say| match &guard {
-        Ok(_) => train(args, observer, say),
+    let train = |listener: &mut dyn ProgressListener, say| match &guard {
+        Ok(_) => train(args, listener, say),
         Err(error) => Err(error.clone()),
     };
     let report = match args.progress {
@@ -166,7 +166,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Diagnostic> {
 /// Trains; `None` if the user stopped the run before it started. `say` prints a summary before the run, and the results after it.
 fn train(
     args: &RunArgs,
-    observer: &mut dyn RunObserver,
+    listener: &mut dyn ProgressListener,
     say: fn(&dyn Display),
 ) -> Result<Option<RunReport>, Diagnostic> {
     let (ready, folder, start) = match &args.resume {
@@ -183,7 +183,7 @@ fn train(
         say(&ready.summary());
     }
     let _page = LivePage::beside(&folder, args.watch);
-    let report = train::run(ready, &folder, start, args.max_steps, &mut Told(observer))?;
+    let report = train::run(ready, &folder, start, args.max_steps, &mut Told(listener))?;
     if !args.quiet {
         say(&closing_table(&report, &folder.display().to_string()));
     }

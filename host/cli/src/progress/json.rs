@@ -6,7 +6,7 @@ use std::{
 };
 
 use altgrad_base::{diagnostic::Diagnostic, eprintln};
-use altgrad_engine::train::{RunObserver, status::RunReport};
+use altgrad_engine::train::{ProgressListener, status::RunReport};
 use altgrad_run_folder::record::{Failure, Progress, RunStatus};
 
 /// Time between lines.
@@ -52,7 +52,7 @@ fn write(progress: &Progress) {
     let _ = writeln!(out, "{}", progress.to_line()).and_then(|()| out.flush());
 }
 
-impl RunObserver for JsonProgress {
+impl ProgressListener for JsonProgress {
     fn step(&mut self, progress: &Progress) {
         self.last = progress.clone();
         let due = self.written.is_none_or(|written| written.elapsed() >= LINE_INTERVAL);

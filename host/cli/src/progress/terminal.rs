@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use altgrad_engine::train::RunObserver;
+use altgrad_engine::train::ProgressListener;
 use altgrad_run_folder::record::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -69,7 +69,7 @@ fn interval(total: u64) -> u64 {
     steps.find(|steps| total <= steps.saturating_mul(LINES)).unwrap_or(u64::MAX)
 }
 
-impl RunObserver for TerminalProgress {
+impl ProgressListener for TerminalProgress {
     fn step(&mut self, progress: &Progress) {
         let (done, total) = (progress.step, progress.steps);
         let loss = progress.loss.unwrap_or(f64::NAN);

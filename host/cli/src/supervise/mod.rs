@@ -16,7 +16,7 @@ use std::{process::ExitCode, sync::atomic::Ordering, time::Duration};
 
 use altgrad_base::eprintln;
 use altgrad_config::LimitsSection;
-use altgrad_engine::train::RunObserver;
+use altgrad_engine::train::ProgressListener;
 use altgrad_run_folder::{folder::RunFolder, record::Progress};
 use nix::{
     sys::{
@@ -104,10 +104,10 @@ pub(crate) fn limit(limits: &LimitsSection) {
     }
 }
 
-/// An observer that also reports to the supervising process.
-pub(crate) struct Told<'a>(pub &'a mut dyn RunObserver);
+/// A listener that also reports to the supervising process.
+pub(crate) struct Told<'a>(pub &'a mut dyn ProgressListener);
 
-impl RunObserver for Told<'_> {
+impl ProgressListener for Told<'_> {
     fn claimed(&mut self, folder: &RunFolder) {
         shared().claim(folder.as_claim());
         self.0.claimed(folder);

@@ -26,7 +26,7 @@ use super::{
     Asked,
     ending::{self, Killed},
     shared::Shared,
-    watchdog::{Bark, Watchdog},
+    watchdog::{Watchdog, WatchdogAction},
 };
 
 /// The time for a run to end with a checkpoint after the process that started it is gone.
@@ -115,9 +115,8 @@ impl Parent {
     }
 
     fn look_after_calls(&mut self) {
-        let bark = self.watchdog.look(self.shared, self.child.as_raw());
-        match bark {
-            Some(Bark::Warn(mark, after)) => {
+        match self.watchdog.look(self.shared, self.child.as_raw()) {
+            Some(WatchdogAction::Warn(mark, after)) => {
                 let text = format!("{} has not returned for {after:?}", self.shared.calls.description(mark));
                 // Below a progress bar, if there is one.
                 let line = if stderr().is_terminal() { "\n" } else { "" };
@@ -128,7 +127,7 @@ impl Parent {
                     EventLog::open(claim.path.join(EVENTS)).write(&event);
                 }
             }
-            Some(Bark::End(mark, after)) => self.kill(Killed::Stuck(mark, after)),
+            Some(WatchdogAction::End(mark, after)) => self.kill(Killed::Stuck(mark, after)),
             None => {}
         }
     }

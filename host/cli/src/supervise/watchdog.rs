@@ -17,12 +17,12 @@ const TICKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)]
 /// Least number of samples within a limit.
 const LOOKS: u32 = 4;
 
-/// The message about a call that does not return: the call and the exceeded limit.
+/// The action that a call which does not return requires: the call and the exceeded limit.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Bark {
+pub(super) enum WatchdogAction {
     /// A warning is due.
     Warn(Mark, Duration),
-    /// It is enough.
+    /// The process must end.
     End(Mark, Duration),
 }
 
@@ -51,7 +51,7 @@ impl Watchdog {
     }
 
     /// Samples the calls of that process.
-    pub fn look(&mut self, shared: &Shared, process: i32) -> Option<Bark> {
+    pub fn look(&mut self, shared: &Shared, process: i32) -> Option<WatchdogAction> {
         let now = Instant::now();
         let since = self.looked.replace(now).map_or(Duration::ZERO, |looked| now - looked);
         // If a sample comes much too late, the system delayed this process, and possibly the other one.
@@ -67,9 +67,9 @@ impl Watchdog {
         running: &[(usize, Mark)],
         passed: Duration,
         [warning, end]: [Option<Duration>; 2],
-    ) -> Option<Bark> {
+    ) -> Option<WatchdogAction> {
         self.seen.retain(|thread, seen| running.contains(&(*thread, seen.mark)));
-        let mut bark = None;
+        let mut action = None;
         for (thread, mark) in running {
             let new = || Seen { mark: *mark, running: Duration::ZERO, warned: false };
             let Some(seen) = self.seen.get_mut(thread) else {
@@ -79,15 +79,15 @@ impl Watchdog {
             seen.running += passed;
             let over = |limit: Option<Duration>| limit.filter(|limit| seen.running >= *limit);
             if let Some(limit) = over(end) {
-                return Some(Bark::End(*mark, limit));
+                return Some(WatchdogAction::End(*mark, limit));
             }
             if let Some(limit) = over(warning)
                 && !std::mem::replace(&mut seen.warned, true)
             {
-                bark = Some(Bark::Warn(*mark, limit));
+                action = Some(WatchdogAction::Warn(*mark, limit));
             }
         }
-        bark
+        action
     }
 }
 
@@ -122,8 +122,14 @@ mod tests {
         let said: Vec<_> =
             (0..6).map(|_| dog.count(&[(3, mark(1))], Duration::from_secs(1), LIMITS)).collect();
         let [warn, end] = LIMITS.map(Option::unwrap_or_default);
-        let expected =
-            [None, None, Some(Bark::Warn(mark(1), warn)), None, None, Some(Bark::End(mark(1), end))];
+        let expected = [
+            None,
+            None,
+            Some(WatchdogAction::Warn(mark(1), warn)),
+            None,
+            None,
+            Some(WatchdogAction::End(mark(1), end)),
+        ];
         assert_eq!(said, expected);
     }
 

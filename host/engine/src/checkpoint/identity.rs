@@ -48,7 +48,7 @@ pub struct RunIdentity {
     pub(super) data: CorpusRecord,
     pub(super) plugins: Vec<PluginRecord>,
     pub(super) config_toml: String,
-    train: TrainSection,
+    pub(super) train: TrainSection,
 }
 
 impl RunIdentity {
@@ -74,23 +74,6 @@ impl RunIdentity {
             config_toml: setup.config.to_toml()?,
             train: setup.config.train.clone(),
         })
-    }
-
-    /// An arbitrary identity, for tests.
-    #[cfg(test)]
-    pub(super) fn of_nobody() -> Self {
-        Self {
-            host_version: "0".into(),
-            device: "cpu".into(),
-            threads: 1,
-            seed: 1,
-            grad_accum: 2,
-            optimizer: "adamw".into(),
-            data: CorpusRecord { description: "text".into(), fingerprint: "00".into() },
-            plugins: Vec::new(),
-            config_toml: "[train]\nmax_steps = 9\n".into(),
-            train: TrainSection::default(),
-        }
     }
 
     /// Differences that make it a different run from the one that wrote the checkpoint.

@@ -14,7 +14,7 @@ use altgrad_base::{
     files::{Disk, Op, hex},
     random::{self, Stream},
 };
-use altgrad_config::CheckpointSection;
+use altgrad_config::{CheckpointSection, TrainSection};
 use altgrad_run_folder::folder::CONFIG;
 use altgrad_sinks::StateRequest;
 use rand::RngExt;
@@ -24,7 +24,7 @@ use super::{
     CheckpointKind, Checkpointer, RunIdentity, Snapshot, StateTensors,
     layout::{self, BEST, CHECKPOINTS, CHECKSUMS, FILES, LAST, METER, MODEL, OPTIMIZER, STATE},
     read::{Checkpoint, Damage},
-    state::RunTotals,
+    state::{CorpusRecord, RunTotals},
 };
 use crate::{
     device::ComputeDevice,
@@ -77,9 +77,24 @@ fn snapshot(step: u64, val_loss: Option<f64>) -> Snapshot {
     }
 }
 
+fn identity() -> RunIdentity {
+    RunIdentity {
+        host_version: "0".into(),
+        device: "cpu".into(),
+        threads: 1,
+        seed: 1,
+        grad_accum: 2,
+        optimizer: "adamw".into(),
+        data: CorpusRecord { description: "text".into(), fingerprint: "00".into() },
+        plugins: Vec::new(),
+        config_toml: "[train]\nmax_steps = 9\n".into(),
+        train: TrainSection::default(),
+    }
+}
+
 fn checkpointer(folder: &Path, disk: Disk) -> Checkpointer {
     let section = CheckpointSection { every: 10, keep_last: 2, ..CheckpointSection::default() };
-    Checkpointer::new(folder, section, RunIdentity::of_nobody(), disk, None)
+    Checkpointer::new(folder, section, identity(), disk, None)
 }
 
 /// Has a checkpoint written; returns the kinds of the events.
@@ -154,7 +169,7 @@ fn a_slow_disk_leaves_no_checkpoint_out() {
         Ok(())
     });
     let section = CheckpointSection { every: 1, keep_last: 9, ..CheckpointSection::default() };
-    let mut checkpointer = Checkpointer::new(folder.path(), section, RunIdentity::of_nobody(), slow, None);
+    let mut checkpointer = Checkpointer::new(folder.path(), section, identity(), slow, None);
     let mut events = Vec::new();
     for step in 1..=6 {
         events.extend(checkpointer.poll());
@@ -177,7 +192,7 @@ fn a_crash_loses_at_most_every_updates() {
         Ok(())
     });
     let section = CheckpointSection { every: 3, keep_last: 9, ..CheckpointSection::default() };
-    let mut checkpointer = Checkpointer::new(folder.path(), section, RunIdentity::of_nobody(), slow, None);
+    let mut checkpointer = Checkpointer::new(folder.path(), section, identity(), slow, None);
     let (mut most, mut written) = (0, 0);
     for step in 0..14 {
         if checkpointer.is_due(step) {

@@ -9,6 +9,7 @@ pub(crate) mod casts;
 mod computed;
 mod described_casts;
 mod groups;
+mod inputs;
 mod observe;
 mod ready_run;
 mod rounding;
@@ -16,6 +17,7 @@ mod run_setup;
 mod scale_warning;
 mod schedule;
 mod value_casts;
+mod warnings;
 
 pub use build::rounding_of;
 pub use cast_schedule::{config_of, phases};

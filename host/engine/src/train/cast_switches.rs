@@ -63,7 +63,7 @@ impl Run<'_> {
 
     fn tell_switches(&mut self, events: Vec<Event>) {
         for event in events {
-            self.logger.observer.mention(&format!("casts change {}", event.text));
+            self.logger.listener.mention(&format!("casts change {}", event.text));
             self.logger.log_event(event);
             // A fault of the disk is reported at the end too.
             let _ = self.write_status(altgrad_run_folder::record::RunStatus::Running);

@@ -11,7 +11,7 @@ use altgrad_run_folder::{
 };
 use altgrad_sinks::{SinkFault, Sinks, StateRequest};
 
-use super::observer::RunObserver;
+use super::progress::ProgressListener;
 use crate::metrics::{MetricId, MetricRecord};
 
 /// The kind of events about sinks.
@@ -22,7 +22,7 @@ pub struct RunLogger<'a> {
     sinks: Sinks,
     events: EventLog,
     /// The terminal, or the program that started the run.
-    pub observer: &'a mut dyn RunObserver,
+    pub listener: &'a mut dyn ProgressListener,
 }
 
 impl<'a> RunLogger<'a> {
@@ -32,12 +32,12 @@ impl<'a> RunLogger<'a> {
         sinks: Sinks,
         folder: &Path,
         resumed: Option<u64>,
-        observer: &'a mut dyn RunObserver,
+        listener: &'a mut dyn ProgressListener,
     ) -> Self {
         let path = folder.join(EVENTS);
         let events =
             resumed.map_or_else(|| EventLog::open(path.clone()), |step| EventLog::resume(path.clone(), step));
-        Self { sinks, events, observer }
+        Self { sinks, events, listener }
     }
 
     /// Requests the checkpoint state of the sinks, after all rows so far.
@@ -72,9 +72,9 @@ impl<'a> RunLogger<'a> {
     pub fn log_alert(&mut self, event: Event) {
         let text = format!("alert at step {} ({}): {}", event.step, event.kind, event.text);
         if event.level == AlertLevel::ERROR {
-            self.observer.say(&text);
+            self.listener.say(&text);
         } else {
-            self.observer.mention(&text);
+            self.listener.mention(&text);
         }
         self.log_event(event);
     }
@@ -91,7 +91,7 @@ impl<'a> RunLogger<'a> {
                 }
                 SinkFault::Full(fault) => (AlertLevel::WARN, fault, "training does not wait for it"),
             };
-            self.observer.say(&format!("{fault}\n  {so}"));
+            self.listener.say(&format!("{fault}\n  {so}"));
             self.log_event(Event::new(step, level, SINK, fault.message));
         }
     }

@@ -1,9 +1,9 @@
-//! Observers of a run: a terminal, or another program.
+//! Listeners to the progress of a run: a terminal, or another program.
 
 use altgrad_run_folder::{folder::RunFolder, record::Progress};
 
 /// Receives a run's progress.
-pub trait RunObserver {
+pub trait ProgressListener {
     /// The run has its folder.
     fn claimed(&mut self, _folder: &RunFolder) {}
 
