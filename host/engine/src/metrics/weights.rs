@@ -3,7 +3,7 @@
 //! Grid alignment is the mean of |w - nearest grid value| / S(w): 0 on the grid, 1/4 for weights independent of it.
 //! Stiffness is log2 S, S the spacing in weight units; its correlation is Pearson's with log2 |gradient|, over elements
 //! whose gradient is not zero. Missing for a parameter that is not rounded with one scale, and where a value is not
-//! finite. Definitions: docs/numerics.md, sections 3.1 and 7.9.
+//! finite. Definitions: docs/numerics.md, sections 3.1 and 7.10.
 
 use altgrad_metrics::{
     Histogram, MetricDefinition, MetricId, MetricRecord, Statistic,

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod citations;
 mod commit;
 mod layers;
 mod messages;
@@ -11,12 +12,4 @@ mod signatures;
 mod sources;
 mod walkthroughs;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
-
-/// The workspace's folder.
-fn root() -> PathBuf {
-    fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
-}
+use altgrad_end_to_end::root;
