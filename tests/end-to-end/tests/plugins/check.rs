@@ -230,7 +230,8 @@ fn a_plugin_that_always_hangs_is_given_up_after_three_checks() {
     assert_eq!(outcome.code, 3, "{}{}", outcome.stdout, outcome.stderr);
     assert_eq!(outcome.stdout.matches("FAILED: hung").count(), 3, "{}", outcome.stdout);
     assert!(outcome.stdout.contains("stopped: three checks hung, and the other "), "{}", outcome.stdout);
-    assert!(seconds < 20, "{seconds} s");
+    // Three checks with the default limit would take longer.
+    assert!(seconds < 60, "{seconds} s");
 }
 
 #[test]
