@@ -251,7 +251,8 @@ fn repository_configs() -> Vec<(String, RunConfig)> {
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     // Not run files, but matrices of a sweep.
-    paths.retain(|path| !path.ends_with("matrix.toml") && !path.ends_with("states.toml"));
+    let matrices = ["formats.toml", "matrix.toml", "states.toml"];
+    paths.retain(|path| !matrices.iter().any(|name| path.ends_with(name)));
     paths.sort();
     let load_one = |path: &PathBuf| match super::load(path, &[]) {
         Ok((config, _)) => (path.file_stem().unwrap().to_str().unwrap().to_owned(), config),
