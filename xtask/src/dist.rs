@@ -1,8 +1,8 @@
 //! `cargo xtask dist`: one archive that runs in any folder.
 //!
-//! In it: the host and its plugins, `configs`, the book (`docs`), `plugin-api` as source that builds by itself (a dependency of
-//! crates from `plugins new`), shell completions, manual pages, the Python package as a wheel, and licences, those of dependencies
-//! included. The packed files are those that `stage` has built.
+//! In it: the host and its plugins, `configs`, the book (`docs`), `results`, `plugin-api` as source that builds by itself (a
+//! dependency of crates from `plugins new`), shell completions, manual pages, the Python package as a wheel, and licences, those of
+//! dependencies included. The packed files are those that `stage` has built.
 
 use std::{
     collections::BTreeSet,
@@ -17,9 +17,18 @@ use crate::{RELEASE, cargo, copy, packages, plugins, root, stage, target_dir, wh
 
 /// Folder of the archive, and its name.
 const NAME: &str = concat!("altgrad-", env!("CARGO_PKG_VERSION"), "-x86_64-linux");
-/// Copied as they are, from the root.
-const FILES: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
-const FOLDERS: [&str; 2] = ["configs", "docs"];
+/// Copied as they are, from the root: all that `README.md` and the book link to.
+const FILES: [&str; 8] = [
+    "README.md",
+    "CHANGELOG.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CITATION.cff",
+    "LICENSE-MIT",
+    "LICENSE-APACHE",
+    "host/conformance/EXHAUSTIVE.md",
+];
+const FOLDERS: [&str; 3] = ["configs", "docs", "results"];
 /// Shells, and the names of their completion files.
 const COMPLETIONS: [(&str, &str); 3] =
     [("bash", "altgrad-host.bash"), ("zsh", "_altgrad-host"), ("fish", "altgrad-host.fish")];
@@ -97,6 +106,7 @@ pub fn run(args: &[String]) -> Result<u8, io::Error> {
 fn assemble(staged: &Path, folder: &Path) -> Result<(), io::Error> {
     copy(&staged.join("altgrad-host"), &folder.join("altgrad-host"))?;
     copy_folder(&staged.join("plugins"), &folder.join("plugins"))?;
+    fs::create_dir_all(folder.join("host/conformance"))?;
     for file in FILES {
         copy(&root().join(file), &folder.join(file))?;
     }
@@ -186,6 +196,10 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), io::Error> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
+        // Python leaves it beside the scripts of `results`.
+        if entry.file_name() == "__pycache__" {
+            continue;
+        }
         let target = to.join(entry.file_name());
         if entry.file_type()?.is_dir() {
             copy_folder(&entry.path(), &target)?;

@@ -46,6 +46,15 @@ fn unpacked(bench: &Bench) -> PathBuf {
     bench.path("altgrad")
 }
 
+/// The archive's pages for users. Those for developers, `ARCHITECTURE.md` and `CONTRIBUTING.md`, link to sources that it lacks.
+fn pages(folder: &Path) -> Vec<PathBuf> {
+    let paths = |name: &str| fs::read_dir(folder.join(name)).unwrap().map(|entry| entry.unwrap().path());
+    let book = paths("docs").filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let experiments = paths("results").map(|path| path.join("README.md")).filter(|path| path.is_file());
+    let others = ["README.md", "configs/README.md", "results/README.md"].map(|page| folder.join(page));
+    book.chain(experiments).chain(others).collect()
+}
+
 /// Cargo for a scaffold, offline: its dependencies were built before.
 fn cargo(bench: &Bench, name: &str, args: &[&str]) -> Command {
     let mut command = Command::new("cargo");
@@ -133,6 +142,14 @@ fn the_archive_is_complete_and_says_what_it_is() {
         "licences/THIRD-PARTY.txt",
     ] {
         assert!(fs::metadata(folder.join(file)).is_ok_and(|meta| meta.len() > 0), "{file}");
+    }
+    for page in pages(&folder) {
+        let text = fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1).map(|rest| &rest[..rest.find([')', '#']).unwrap()]) {
+            // The second is a page of rustdoc, beside the built book.
+            let is_elsewhere = link.starts_with("http") || link.starts_with("../doc/");
+            assert!(is_elsewhere || page.with_file_name(link).exists(), "{}: {link}", page.display());
+        }
     }
     // The API is independent: nothing in its manifest needs this workspace.
     let manifest = fs::read_to_string(folder.join("plugin-api/Cargo.toml")).unwrap();
