@@ -439,9 +439,9 @@ pub struct SinkSection {
     /// Interval in steps at which these rows have metrics of layers and histograms, 1 or more.
     #[serde(default = "every_step")]
     pub layers_every: u64,
-    /// Seconds that the sink may take to open, to write its queue before a checkpoint is complete, and to finish. A sink that
-    /// takes longer is closed: it gets no more rows, the host counts and reports the missing rows, and training does not wait for
-    /// it again.
+    /// Seconds that the sink may take to open, to write its queue before a checkpoint is complete, and to finish; limits in its
+    /// own options, such as `finish_timeout_s` of `wandb`, must be smaller. A sink that takes longer is closed: it gets no more
+    /// rows, the host counts and reports the missing rows, and training does not wait for it again.
     #[serde(default = "default_sink_deadline_s")]
     pub deadline_s: f64,
     /// The rest of the table, for the plugin to check.

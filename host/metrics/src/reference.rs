@@ -19,7 +19,7 @@ pub fn markdown() -> String {
          sinks append the layer's name: `grad_norm_l2/h.0.attn.c_attn.weight`); *time*, a column of `timings.csv`; \
          *histogram*, a row of `histograms.csv`; *end*, the closing values of a run.\n\n\
          The column *when*: the key of the run file that gives the interval in steps, 0 for never.\n\n\
-         In names, `ROLE` is a site, such as `weight`, `activation` or `grad`; `FORMAT` is a format of `observe.formats`; `BIT` is 0 to 7, from the lowest; `OFFSET` is a number of \
+         In names, `ROLE` is a role, such as `weight`, `activation` or `grad`; `FORMAT` is a format of `observe.formats`; `BIT` is 0 to 7, from the lowest; `OFFSET` is a number of \
          binades, -3 to 3. The unit 1 marks dimensionless numbers.\n",
     );
     for family in Family::ALL {

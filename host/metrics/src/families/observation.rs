@@ -11,8 +11,8 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Observation",
-    text: "For the sites and formats of `[observe]`: tensors before any rounding at the site, in all micro-batches of the step, by \
-           role over all layers and by layer. The training stays bit-identical. Counts include zeros, also those of masked \
+    text: "For the roles and formats of `[observe]`: tensors before any rounding, in all micro-batches of the step, by role \
+           over all layers and by layer. The training stays bit-identical. Counts include zeros, also those of masked \
            positions of attention.",
     metrics: METRICS,
 };
