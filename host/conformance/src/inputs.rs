@@ -1,34 +1,10 @@
-//! The inputs of format checks: edges of the grid, random bit patterns, random values, and a seeded generator.
+//! The inputs of format checks: edges of the grid, random bit patterns and random values.
 
-use crate::oracle::Oracle;
-
-/// SplitMix64 (Steele, Lea, Flood 2014): small, seeded, good enough to choose inputs.
-#[derive(Debug)]
-pub(crate) struct Random(pub u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform on (0, 1).
-    pub(crate) fn unit(&mut self) -> f64 {
-        ((self.next() >> 11) as f64 + 0.5) * 2f64.powi(-53)
-    }
-
-    /// Standard normal (Box-Muller).
-    pub(crate) fn gaussian(&mut self) -> f64 {
-        let radius = (-2.0 * self.unit().ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.unit()).cos()
-    }
-}
+use crate::{oracle::Oracle, random::Random};
 
 /// Scales to try: one, powers of two, others, and one that puts ordinary data at the top of the range.
 pub(crate) fn scales(oracle: &Oracle) -> [f32; 6] {
-    let top = (oracle.range().1.abs() / 4.0).clamp(1e-30, 1e30) as f32;
+    let top = (oracle.range().1 / 4.0).clamp(1e-30, 1e30) as f32;
     [1.0, 3.7, 0.3, 2f32.powi(-9), 140.8, top]
 }
 
@@ -74,18 +50,18 @@ pub(crate) fn unscaled(stored: &[f32], scale: f32) -> Vec<f32> {
 /// Random f32 bit patterns that are not NaN.
 pub(crate) fn bit_patterns(count: usize, seed: u64) -> Vec<f32> {
     let mut random = Random(seed);
-    let patterns = std::iter::repeat_with(|| f32::from_bits((random.next() >> 32) as u32));
+    let patterns = std::iter::repeat_with(|| f32::from_bits(random.next_u32()));
     patterns.filter(|x| !x.is_nan()).take(count).collect()
 }
 
 /// Random inputs of both signs, log-uniform from below the smallest value to beyond the largest.
 pub(crate) fn in_range(oracle: &Oracle, scale: f32, count: usize, seed: u64) -> Vec<f32> {
     let mut random = Random(seed);
-    let (low, high) = (oracle.min_positive() / 8.0, oracle.range().1.abs() * 2.0);
+    let (low, high) = (oracle.min_positive() / 8.0, oracle.range().1 * 2.0);
     let (low, span) = (low.ln(), (high / low).ln());
     let value = |random: &mut Random| {
         let magnitude = (low + span * random.unit()).exp() / f64::from(scale);
-        (if random.next() & 1 == 0 { magnitude } else { -magnitude }) as f32
+        (if random.next_u64() & 1 == 0 { magnitude } else { -magnitude }) as f32
     };
     std::iter::repeat_with(|| value(&mut random)).take(count).collect()
 }

@@ -44,12 +44,14 @@ mod inputs;
 pub mod lifecycle;
 pub mod optimizers;
 mod oracle;
+mod random;
 pub mod sinks;
 mod subject;
 
 use std::io::Write;
 
 pub use oracle::Oracle;
+pub use random::Random;
 pub use subject::{Instance, Subject, subject_names};
 
 /// The result of a check without faults.

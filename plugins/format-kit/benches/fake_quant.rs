@@ -4,16 +4,17 @@
 //! machine affects both; criterion reports the quantization, the table at the end compares the medians, and the fastest of each.
 //! Quantization goes in parts of 65536 elements, as in the host; a copy is one `copy_from_slice` per thread.
 
-use std::{
-    hint::black_box,
-    thread,
-    time::{Duration, Instant},
-};
+#[path = "../../benches/times.rs"]
+mod times;
 
+use std::{hint::black_box, thread, time::Duration};
+
+use altgrad_conformance::Random;
 use altgrad_format_kit::{cpu, round::Rounder};
 use altgrad_plugin_api::{Blocks, Domain, PluginError, QuantParams, QuantStats, RandomKey, Rounding, Scales};
 use criterion::{Criterion, SamplingMode};
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
+use times::{copy, median_and_least, timed};
 
 /// Elements: 64 MiB of f32.
 const ELEMENTS: usize = 16 << 20;
@@ -82,35 +83,6 @@ fn quantizer<const E: u32, const M: u32>(domain: Domain, amax: f32) -> Result<Qu
     }))
 }
 
-/// Sums of twelve uniform numbers less six: nearly Gaussian, from a linear congruential generator (Knuth's MMIX).
-fn inputs() -> Vec<f32> {
-    let mut state = 1u64;
-    let mut uniform = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f32 / (1u64 << 24) as f32
-    };
-    (0..ELEMENTS).map(|_| (0..12).map(|_| uniform()).sum::<f32>() - 6.0).collect()
-}
-
-fn timed<T>(run: impl FnOnce() -> T) -> Duration {
-    let start = Instant::now();
-    black_box(run());
-    start.elapsed()
-}
-
-/// Milliseconds: the median, and the minimum, which a busy machine disturbs least.
-fn median_and_least(times: &mut [Duration]) -> [f64; 2] {
-    times.sort();
-    [times[times.len() / 2], times[0]].map(|time| time.as_secs_f64() * 1e3)
-}
-
-fn copy(pool: &ThreadPool, src: &[f32], dst: &mut [f32]) {
-    let share = src.len().div_ceil(pool.current_num_threads());
-    pool.install(|| {
-        src.par_chunks(share).zip(dst.par_chunks_mut(share)).for_each(|(src, dst)| dst.copy_from_slice(src));
-    });
-}
-
 fn quantize(
     pool: &ThreadPool,
     format: &Quantize,
@@ -128,7 +100,8 @@ fn quantize(
 }
 
 fn main() -> Result<(), Failed> {
-    let src = inputs();
+    let mut random = Random(1);
+    let src: Vec<f32> = (0..ELEMENTS).map(|_| random.gaussian() as f32).collect();
     let amax = src.iter().fold(0f32, |amax, x| amax.max(x.abs()));
     let formats = [
         ("E5M2", quantizer::<5, 2>(Domain::IEEE, amax)?),

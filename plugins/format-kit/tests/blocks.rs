@@ -3,9 +3,9 @@
 
 mod common;
 
+use altgrad_conformance::Random;
 use altgrad_format_kit::{cpu, round::Rounder};
 use altgrad_plugin_api::{Blocks, Domain, QuantParams, QuantStats, RandomKey, Rounding, Scales};
-use common::Random;
 
 const fn tiles(columns: u64, block_rows: u64, block_columns: u64) -> Blocks {
     Blocks { columns, block_rows, block_columns }
@@ -42,8 +42,8 @@ fn inputs() -> Vec<f32> {
     let special = [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e-40, -0.0, f32::MAX];
     let input = |i: usize| match i {
         i if i < 4096 && i % 89 == 0 => special[i / 89 % special.len()],
-        i if i < 2048 => f32::from_bits(random.bits()),
-        _ => f32::from_bits((random.bits() & 0x83ff_ffff) | (0x3e << 24)),
+        i if i < 2048 => f32::from_bits(random.next_u32()),
+        _ => f32::from_bits((random.next_u32() & 0x83ff_ffff) | (0x3e << 24)),
     };
     (0..ELEMENTS).map(input).collect()
 }

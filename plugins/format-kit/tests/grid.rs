@@ -4,6 +4,7 @@
 
 mod common;
 
+use altgrad_conformance::Random;
 use altgrad_format_kit::{MinifloatGrid, grid::canonical_bias, minifloat};
 use altgrad_plugin_api::{Domain, Minifloat};
 use common::DOMAINS;
@@ -116,10 +117,10 @@ fn values_ascend_and_phi_is_the_code() {
 
 #[test]
 fn phi_has_slope_one_over_spacing_and_an_inverse() {
-    let mut random = common::Random(1);
+    let mut random = Random(1);
     for grid in every_grid() {
         for _ in 0..1000 {
-            let share = random.bits() as f64 / 2f64.powi(32);
+            let share = random.next_u32() as f64 / 2f64.powi(32);
             let u = (2.0 * share - 1.0) * f64::from(grid.max_code());
             let w = grid.phi_inverse(u);
             assert!((grid.phi(w) - u).abs() <= 1e-9, "{grid:?} at {u}");

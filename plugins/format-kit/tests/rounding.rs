@@ -3,9 +3,10 @@
 
 mod common;
 
+use altgrad_conformance::Random;
 use altgrad_format_kit::round::{Mode, NearestAway, NearestEven, Rounder, TowardZero};
 use altgrad_plugin_api::{Domain, Rounding};
-use common::{DOMAINS, Random, Reference};
+use common::{DOMAINS, Reference};
 
 /// `x` and the f32 on either side of it, with both signs.
 fn around(x: f32) -> [f32; 6] {
@@ -37,7 +38,7 @@ fn random_inputs(reference: &Reference, count: usize) -> Vec<f32> {
     let lowest = (reference.values[1] as f32).to_bits().saturating_sub(3 << 23);
     let span = (reference.values[reference.values.len() - 1] as f32).to_bits() - lowest + (1 << 23);
     let near = |bits: u32| f32::from_bits(lowest + ((u64::from(bits) * u64::from(span)) >> 32) as u32);
-    (0..count).flat_map(|_| [f32::from_bits(random.bits()), near(random.bits())]).collect()
+    (0..count).flat_map(|_| [f32::from_bits(random.next_u32()), near(random.next_u32())]).collect()
 }
 
 fn check_mode<R: Mode, const E: u32, const M: u32>(domain: Domain, rounding: Rounding) {
@@ -134,7 +135,7 @@ fn bf16_is_the_usual_bit_trick() {
     let bf16 = Rounder::<8, 7>::new(Domain::IEEE).unwrap();
     let mut random = Random(3);
     for _ in 0..1_000_000 {
-        let x = f32::from_bits(random.bits());
+        let x = f32::from_bits(random.next_u32());
         let bits = x.to_bits();
         let rounded = (bits.wrapping_add(0x7fff + ((bits >> 16) & 1))) & 0xffff_0000;
         let expected = if x.is_nan() {

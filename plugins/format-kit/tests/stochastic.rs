@@ -3,12 +3,13 @@
 
 mod common;
 
+use altgrad_conformance::Random;
 use altgrad_format_kit::{
     cpu, random,
     round::{Rounder, Stochastic},
 };
 use altgrad_plugin_api::{Domain, QuantParams, RandomKey, Rounding};
-use common::{DOMAINS, Random, Reference};
+use common::{DOMAINS, Reference};
 
 const KEY: RandomKey = RandomKey { seed: 0xdead_beef_0123, step: 5, tensor: 9, offset: 0 };
 
@@ -19,9 +20,10 @@ fn check_thresholds<const E: u32, const M: u32>() {
         let mut random = Random(11);
         for i in 0..200_000 {
             // Half of the inputs are near the format's smallest step, where the cut is widest.
-            let near = reference.values[1] as f32 * f32::from_bits((127 - i % 40) << 23 | random.bits() >> 9);
-            let x = if i % 2 == 0 { near } else { f32::from_bits(random.bits()) };
-            let word = random.bits() >> (random.bits() % 32);
+            let near =
+                reference.values[1] as f32 * f32::from_bits((127 - i % 40) << 23 | random.next_u32() >> 9);
+            let x = if i % 2 == 0 { near } else { f32::from_bits(random.next_u32()) };
+            let word = random.next_u32() >> (random.next_u32() % 32);
             let (got, expected) =
                 (rounder.value::<Stochastic>(x, word), reference.value_bits(x, Rounding::STOCHASTIC, word));
             assert_eq!(got.to_bits(), expected, "E{E}M{M} {domain:?}: {x:e} with {word:#x}");
@@ -95,7 +97,7 @@ fn probabilities_far_below_the_grid() {
 fn any_split_of_a_tensor_gives_the_same_result() {
     let rounder = Rounder::<5, 2>::new(Domain::IEEE).unwrap();
     let mut random = Random(5);
-    let src: Vec<f32> = (0..3001).map(|_| (random.bits() as f32 / 2f32.powi(31)) - 1.0).collect();
+    let src: Vec<f32> = (0..3001).map(|_| (random.next_u32() as f32 / 2f32.powi(31)) - 1.0).collect();
     let (mut whole, mut codes) = (vec![0.0; src.len()], vec![0; src.len()]);
     cpu::fake_quant(&rounder, &src, &mut whole, &stochastic(KEY), &mut []).unwrap();
     cpu::encode(&rounder, &src, &mut codes, &stochastic(KEY)).unwrap();

@@ -3,9 +3,9 @@
 
 mod common;
 
+use altgrad_conformance::Random;
 use altgrad_format_kit::{cpu, round::Rounder};
 use altgrad_plugin_api::{Domain, QuantParams, QuantStats, RandomKey, Rounding, Scales};
-use common::Random;
 
 /// Each term is exact or off by 2^-53, and none is negative.
 fn expected(src: &[f32], dst: &[f32]) -> [f64; 3] {
@@ -46,17 +46,12 @@ fn check_all(what: &str, src: &[f32]) {
     }
 }
 
-/// Roughly Gaussian.
-fn gaussian(random: &mut Random) -> f32 {
-    (0..12).map(|_| random.bits() as f32 / 2f32.powi(32)).sum::<f32>() - 6.0
-}
-
 #[test]
 fn sums_of_any_magnitude_are_right() {
     let mut random = Random(11);
     for exponent in (-148..127).step_by(11) {
         for count in [1, 15, 16, 100, 5000] {
-            let src: Vec<f32> = (0..count).map(|_| gaussian(&mut random) * 2f32.powi(exponent)).collect();
+            let src: Vec<f32> = (0..count).map(|_| random.gaussian() as f32 * 2f32.powi(exponent)).collect();
             check_all(&format!("{count} around 2^{exponent}"), &src);
         }
     }
@@ -65,7 +60,7 @@ fn sums_of_any_magnitude_are_right() {
 #[test]
 fn sums_of_mixed_magnitudes_are_right() {
     let mut random = Random(12);
-    let any: Vec<f32> = (0..20_000).map(|_| f32::from_bits(random.bits())).collect();
+    let any: Vec<f32> = (0..20_000).map(|_| f32::from_bits(random.next_u32())).collect();
     check_all("any bits", &any);
     let wide: Vec<f32> =
         any.iter().map(|x| f32::from_bits((x.to_bits() & 0x9fff_ffff) + (0x30 << 23))).collect();

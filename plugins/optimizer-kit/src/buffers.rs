@@ -56,12 +56,6 @@ impl<'a> Buffers<'a> {
         self.param
     }
 
-    /// Parameter, gradient and both states.
-    #[must_use]
-    pub fn into_parts(self) -> Checked<'a, 2> {
-        (self.param, self.grad, [self.exp_avg, self.exp_avg_sq])
-    }
-
     /// Updates every element.
     pub fn update<R: Rule>(self, rule: &R) {
         simd::update(rule, self);

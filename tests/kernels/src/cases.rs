@@ -1,5 +1,6 @@
 //! Inputs: everything where rounding is decided, and random bit patterns.
 
+use altgrad_conformance::Random;
 use altgrad_format_kit::MinifloatGrid;
 use altgrad_plugin_api::{QuantParams, RandomKey, Rounding, Scales};
 
@@ -9,25 +10,6 @@ pub const MODES: [Rounding; 4] =
 
 /// A power of two, one that is none, and a large one.
 pub const SCALES: [f32; 3] = [1.0, 0.75, 1024.0];
-
-/// SplitMix64.
-pub struct Random(pub u64);
-
-impl Random {
-    /// 64 random bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Standard normal, by the central limit theorem: enough for sums.
-    pub fn normal(&mut self) -> f32 {
-        let sum: f64 = (0..12).map(|_| (self.bits() >> 11) as f64 * 2f64.powi(-53)).sum();
-        (sum - 6.0) as f32
-    }
-}
 
 /// Special values, all grid points and midpoints with their f32 neighbours, every binade, then random bit patterns:
 /// `random` of them, and up to three more so that the length is a multiple of 4.
@@ -65,9 +47,9 @@ pub fn patterns(grid: &MinifloatGrid, scale: f32, random: usize) -> Vec<f32> {
     }
     let negative: Vec<u32> = bits.iter().map(|bits| bits | 1 << 31).collect();
     bits.extend(negative);
-    let mut generator = Random(42);
+    let mut random_bits = Random(42);
     let len = (bits.len() + random).next_multiple_of(4);
-    bits.extend((bits.len()..len).map(|_| (generator.bits() >> 32) as u32));
+    bits.extend((bits.len()..len).map(|_| random_bits.next_u32()));
     bits.into_iter().map(f32::from_bits).collect()
 }
 
@@ -75,7 +57,7 @@ pub fn patterns(grid: &MinifloatGrid, scale: f32, random: usize) -> Vec<f32> {
 #[must_use]
 pub fn gaussian(len: usize, unit: f32) -> Vec<f32> {
     let mut random = Random(7);
-    (0..len).map(|_| random.normal() * unit).collect()
+    (0..len).map(|_| random.gaussian() as f32 * unit).collect()
 }
 
 /// Parameters of a launch with one scale and its inverse; the key's offset carries into its high word within the data.

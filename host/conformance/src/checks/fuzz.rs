@@ -3,9 +3,9 @@
 use altgrad_plugin_api::{QuantParams, QuantStats, RandomKey, Rounding};
 
 use crate::{
-    Instance, Outcome, Subject, Verdict,
+    Instance, Outcome, Random, Subject, Verdict,
     compare::{OneScale, check_rounding, params},
-    inputs::{NANS, Random, bit_patterns, edges, in_range, scales, unscaled},
+    inputs::{NANS, bit_patterns, edges, in_range, scales, unscaled},
     oracle::Oracle,
     subject::{UNWRITTEN, said},
 };
@@ -32,30 +32,31 @@ pub(crate) fn random_calls(subject: &Subject) -> Outcome {
 
 fn random_params(random: &mut Random, oracle: &Oracle, modes: &[Rounding]) -> OneScale {
     let scales = scales(oracle);
-    let scale = match random.next() % 3 {
-        0 => scales[random.next() as usize % scales.len()],
-        1 => 2f32.powi((random.next() % 60) as i32 - 30),
+    let scale = match random.next_u64() % 3 {
+        0 => scales[random.next_u64() as usize % scales.len()],
+        1 => 2f32.powi((random.next_u64() % 60) as i32 - 30),
         _ => (random.gaussian().exp()) as f32,
     };
     let key = RandomKey {
-        seed: random.next(),
-        step: random.next() >> 32,
-        tensor: random.next() >> 32,
-        offset: random.next() >> (random.next() % 64),
+        seed: random.next_u64(),
+        step: random.next_u64() >> 32,
+        tensor: random.next_u64() >> 32,
+        offset: random.next_u64() >> (random.next_u64() % 64),
     };
-    let rounding = modes[random.next() as usize % modes.len()];
+    let rounding = modes[random.next_u64() as usize % modes.len()];
     OneScale { key, ..params(scale, rounding) }
 }
 
 /// Values of one sort or another, none of them NaN.
 fn random_values(random: &mut Random, oracle: &Oracle, edges: &[f32], scale: f32) -> Vec<f32> {
-    let length = (random.next() % (LENGTH + 1)) as usize;
-    let seed = random.next();
-    let mut values = match random.next() % 3 {
+    let length = (random.next_u64() % (LENGTH + 1)) as usize;
+    let seed = random.next_u64();
+    let mut values = match random.next_u64() % 3 {
         0 => bit_patterns(length, seed),
         1 => in_range(oracle, scale, length, seed),
         _ => {
-            let stored: Vec<f32> = (0..length).map(|_| edges[random.next() as usize % edges.len()]).collect();
+            let stored: Vec<f32> =
+                (0..length).map(|_| edges[random.next_u64() as usize % edges.len()]).collect();
             unscaled(&stored, scale)
         }
     };
@@ -72,14 +73,14 @@ fn with_nan(
     params: &QuantParams<'_>,
     random: &mut Random,
 ) -> Result<(), String> {
-    for _ in 0..random.next() % 4 {
-        let at = random.next() as usize % (src.len() + 1);
-        src.insert(at, NANS[random.next() as usize % NANS.len()]);
+    for _ in 0..random.next_u64() % 4 {
+        let at = random.next_u64() as usize % (src.len() + 1);
+        src.insert(at, NANS[random.next_u64() as usize % NANS.len()]);
     }
-    let start = (random.next() % 5) as usize;
+    let start = (random.next_u64() % 5) as usize;
     let end = start + src.len();
     let mut memory = vec![UNWRITTEN; end + 5];
-    let mut histogram = vec![0; if random.next() & 1 == 0 { 0 } else { oracle.by_code().len() }];
+    let mut histogram = vec![0; if random.next_u64() & 1 == 0 { 0 } else { oracle.by_code().len() }];
     let stats = instance
         .fake_quant(&src, &mut memory[start..end], params, &mut histogram)
         .map_err(|error| said("fake_quant", &error))?;

@@ -4,7 +4,7 @@
 
 use altgrad_plugin_api::{Domain, FormatSpec, Minifloat, QuantStats, Rounding};
 
-use crate::{Instance, Outcome, Subject, Verdict, compare::params, inputs::Random, subject::said};
+use crate::{Instance, Outcome, Random, Subject, Verdict, compare::params, subject::said};
 
 /// Tensors averaged over: the noise of a linear grid follows each tensor's largest element.
 const TENSORS: usize = 256;

@@ -14,7 +14,7 @@ use altgrad_plugin_api::{
     },
 };
 
-use crate::subject::said;
+use crate::{Random, subject::said};
 
 /// A parameter's name and shape.
 pub(super) type Case = (&'static str, &'static [u64]);
@@ -110,14 +110,10 @@ pub(super) fn rule_of(
     }
 }
 
-/// Pseudo-random numbers between -1 and 1 (Knuth's MMIX).
+/// Random numbers between -1 and 1.
 pub(super) fn numbers(seed: u64, count: usize) -> Vec<f32> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-    };
-    (0..count).map(|_| next()).collect()
+    let mut random = Random(seed);
+    (0..count).map(|_| (2.0 * random.unit() - 1.0) as f32).collect()
 }
 
 /// A parameter with its states, between steps.

@@ -6,7 +6,7 @@ use super::{
     call::{CASES, Param, TestGrid, cases_on_grids, grids, numbers, rule_of},
     subject::OptimizerSubject,
 };
-use crate::{Outcome, Verdict, inputs::Random, subject::said};
+use crate::{Outcome, Random, Verdict, subject::said};
 
 /// Steps of a check.
 const STEPS: u64 = 20;
@@ -66,7 +66,7 @@ fn random_life(
     grids: &[Option<TestGrid>],
     random: &mut Random,
 ) -> Result<(), String> {
-    let mut below = |bound: u64| random.next() % bound;
+    let mut below = |bound: u64| random.next_u64() % bound;
     let shape: Vec<u64> = (0..=below(2)).map(|_| 1 + below(40)).collect();
     let grid = grids[below(grids.len() as u64) as usize].as_ref();
     let name = CASES[below(CASES.len() as u64) as usize].0;

@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, fs, io, path::Path};
 use altgrad_plugin_api::RunOutcome;
 
 use super::SinkSubject;
-use crate::{Outcome, Verdict, inputs::Random};
+use crate::{Outcome, Random, Verdict};
 
 /// Rows.
 const ROWS: u64 = 2_000;

@@ -12,7 +12,7 @@ use super::{
     rows::names,
     subject::{Instance, Scratch},
 };
-use crate::{Outcome, Verdict, inputs::Random};
+use crate::{Outcome, Random, Verdict};
 
 /// The value of a step as part `part` of the run writes it: a number that occurs nowhere else in a file.
 fn value(step: u64, part: u64) -> f64 {
@@ -153,7 +153,7 @@ pub(super) fn random_lives(subject: &SinkSubject) -> Outcome {
 
 fn random_life(subject: &SinkSubject, seed: u64) -> Outcome {
     let mut random = Random(seed);
-    let mut below = |bound: u64| random.next() % bound;
+    let mut below = |bound: u64| random.next_u64() % bound;
     let names = names();
     let mut parts = Parts::new(subject)?;
     let (mut step, mut checkpoints) = (0, vec![(0, Vec::new())]);

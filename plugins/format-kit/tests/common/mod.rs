@@ -23,22 +23,6 @@ macro_rules! for_all_formats {
     };
 }
 
-/// SplitMix64: test inputs only.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn bits(&mut self) -> u32 {
-        (self.next() >> 32) as u32
-    }
-}
-
 /// The finite magnitudes in order of their codes, and rounding by search among them.
 pub struct Reference {
     pub values: Vec<f64>,

@@ -6,15 +6,15 @@
 //! all; criterion reports the step, the table at the end compares the medians, and the fastest of each. Several threads have parts
 //! of the parameter, as in the host. `ALTGRAD_PYTHON` names a Python that has torch.
 
-use std::{
-    env,
-    hint::black_box,
-    thread,
-    time::{Duration, Instant},
-};
+#[path = "../../../benches/times.rs"]
+mod times;
+mod torch;
+
+use std::{env, hint::black_box, thread, time::Duration};
 
 use altgrad_optimizer_kit::{
     Adam, Buffers,
+    buffers::checked,
     codes::Codes,
     one_state::{self, Momentum, Multiplied, Normalized, OneState, Sign},
     rule::{Linear, MeanSpacing, OnChart, Rule, ScaledGradient, ScaledStep, Spacing},
@@ -27,9 +27,8 @@ use altgrad_plugin_api::{
 };
 use criterion::{Criterion, SamplingMode};
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
+use times::{copy, median_and_least, timed};
 use torch::Torch;
-
-mod torch;
 
 /// Elements, as many as a small model has parameters: 120 MB of f32 in each of four buffers.
 const ELEMENTS: usize = 30_000_000;
@@ -42,7 +41,7 @@ const AIM: f64 = 1.3;
 
 type Failed = Box<dyn std::error::Error>;
 /// One optimizer's update of one parameter.
-type Update = Box<dyn Fn(Buffers<'_>) + Sync>;
+type Update = Box<dyn Fn(Step<'_>) -> Result<(), PluginError> + Sync>;
 
 /// The arrays of a training step, and those of the copy.
 struct Arrays {
@@ -55,13 +54,17 @@ struct Arrays {
 }
 
 fn always<R: Rule + Sync + 'static>(rule: R) -> Update {
-    Box::new(move |buffers| buffers.update(&rule))
+    Box::new(move |step| {
+        Buffers::of(step)?.update(&rule);
+        Ok(())
+    })
 }
 
 fn one_state<R: OneState + Sync + 'static>(rule: R) -> Update {
-    Box::new(move |buffers| {
-        let (param, grad, [state, _]) = buffers.into_parts();
+    Box::new(move |step| {
+        let (param, grad, [state, _]) = checked(step)?;
         one_state::update(&rule, param, grad, state);
+        Ok(())
     })
 }
 
@@ -98,10 +101,12 @@ fn updates() -> Result<Vec<(&'static str, Update)>, Failed> {
         ("stiffness post", always(ScaledStep { keep, moments, factor })),
         (
             "stiffness power",
-            Box::new(move |buffers| {
+            Box::new(move |step| {
+                let buffers = Buffers::of(step)?;
                 let mean = MeanSpacing::new(codes, &Scales::whole(&[scale, inv_scale]), buffers.param());
                 let factor = mean.power(scale, 0.5, 1.0);
                 buffers.update(&ScaledStep { keep, moments, factor });
+                Ok(())
             }),
         ),
         ("stiffness pre", always(ScaledGradient { keep, moments, factor })),
@@ -111,12 +116,6 @@ fn updates() -> Result<Vec<(&'static str, Update)>, Failed> {
         ("manifold asinh", always(OnChart { keep, moments, chart: smooth, scale, inv_scale })),
         ("asinh, far", always(OnChart { keep, moments: far, chart: smooth, scale, inv_scale })),
     ])
-}
-
-/// Milliseconds: the median, and the minimum, which a busy machine disturbs least.
-fn median_and_least(times: &mut [Duration]) -> [f64; 2] {
-    times.sort();
-    [times[times.len() / 2], times[0]].map(|time| time.as_secs_f64() * 1e3)
 }
 
 /// A line of the table: all three were measured in turn.
@@ -132,22 +131,9 @@ fn line(name: &str, threads: usize, [copies, steps, theirs]: [&mut [Duration]; 3
     line + "\n"
 }
 
-fn timed(run: impl FnOnce()) -> Duration {
-    let start = Instant::now();
-    run();
-    start.elapsed()
-}
-
 /// The number of elements of a copy that moves as many bytes as a step.
 fn moved(name: &str) -> usize {
     if ONE_STATE.contains(&name) { ELEMENTS * 5 / 2 } else { ELEMENTS * 7 / 2 }
-}
-
-fn copy(pool: &ThreadPool, from: &[f32], to: &mut [f32]) {
-    let share = from.len().div_ceil(pool.current_num_threads());
-    pool.install(|| {
-        from.par_chunks(share).zip(to.par_chunks_mut(share)).for_each(|(from, to)| to.copy_from_slice(from));
-    });
 }
 
 /// A step, in parts unless the update has to see much of a parameter: then each thread has a parameter of its own.
@@ -160,8 +146,7 @@ fn step(pool: &ThreadPool, update: &Update, whole: bool, arrays: &mut Arrays) ->
         parts.zip(states).try_for_each(|((param, grad), (m, v))| {
             let info = ParamInfo::new("w", &[]);
             let scalars = StepScalars { lr: 1e-4, update: 10 };
-            update(Buffers::of(Step { info, param, grad, states: &mut [m, v], scalars, grid: None })?);
-            Ok(())
+            update(Step { info, param, grad, states: &mut [m, v], scalars, grid: None })
         })
     })
 }

@@ -1,9 +1,10 @@
 //! The inputs of update tests: scales of blocks, and parameters with their gradients and moments.
 
+use altgrad_conformance::Random;
 use altgrad_optimizer_kit::testing::{layouts, scales};
 use altgrad_plugin_api::{Blocks, Scales};
 
-use crate::{cases::Random, formats::Subject};
+use crate::formats::Subject;
 
 /// Columns of the matrix that a parameter is cut into blocks as.
 const COLUMNS: u64 = 45;
@@ -80,13 +81,13 @@ impl Data {
         w.extend((w.len()..len).map(|_| {
             // Any binade of the format, and some below.
             let binades = top - f64::from(grid.emin()) + 10.0;
-            let exponent = top - binades * (random.bits() >> 11) as f64 * 2f64.powi(-53);
-            exponent.exp2() as f32 * random.normal().signum()
+            let exponent = top - binades * random.unit();
+            (exponent.exp2() * random.gaussian().signum()) as f32
         }));
         for (i, w) in w.iter_mut().enumerate() {
             *w /= blocks.scale(i);
         }
-        let mut unit = || (random.bits() >> 40) as f32 / (1u64 << 24) as f32 + 1e-3;
+        let mut unit = || random.unit() as f32 + 1e-3;
         let (mut g, mut m, mut v) = (Vec::new(), Vec::new(), Vec::new());
         for i in 0..len {
             let sign = if i % 3 == 0 { -1.0 } else { 1.0 };
