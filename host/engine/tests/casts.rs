@@ -5,14 +5,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::path::PathBuf;
-
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_casts::{Axis, Block, Cast, Grid, Shape};
 use altgrad_config::{
     AmaxChoice, DeviceChoice, LayerRule, PluginsSection, PrecisionChoice, RECIPES, RunConfig, SteChoice,
     cast::{ResolvedCast, UseSourceChoice},
 };
+use altgrad_end_to_end::{Random, stage};
 use altgrad_engine::{
     cpu_ops::attention::{AttentionShape, causal},
     device::ComputeDevice,
@@ -48,9 +47,7 @@ impl Bench {
         let path = folder.path().join("run.toml");
         std::fs::write(&path, format!("{MODEL}{quant}")).unwrap();
         let (config, source) = altgrad_config::load(&path, &[])?;
-        let stage =
-            std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
-        let dir = Some(PathBuf::from(stage).join("plugins").display().to_string());
+        let dir = Some(stage().join("plugins").display().to_string());
         let registry = Registry::open(&PluginsSection { dir, ..PluginsSection::default() }).unwrap();
         let device = ComputeDevice::open(DeviceChoice::Cpu).unwrap();
         let layout = Layout::new(&GptShape::new(&config.model, 16, 64));
@@ -161,11 +158,8 @@ impl Bench {
 
 /// Values of about unit size with some outliers, with a fixed seed.
 fn data(len: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed;
-    let mut uniform = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
-    };
+    let mut random = Random::seeded(seed);
+    let mut uniform = || random.unit() as f32 - 0.5;
     (0..len).map(|i| (uniform() + uniform() + uniform()) * if i % 37 == 0 { 20.0 } else { 2.0 }).collect()
 }
 

@@ -4,9 +4,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, time::Duration};
 
 use altgrad_base::diagnostic::Diagnostic;
+use altgrad_end_to_end::stage;
 use altgrad_engine::{
     metrics::MetricRecord, setup::ReadyRun, state::DynamicLossScale, train::step, train::step::AppliedUpdate,
 };
@@ -39,8 +40,7 @@ fn ready(scale: &str, sections: &str) -> ReadyRun {
 
 /// The same, or the reason of its refusal.
 fn built(scale: &str, sections: &str) -> Result<ReadyRun, Diagnostic> {
-    let stage = std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
-    let plugins = PathBuf::from(stage).join("plugins");
+    let plugins = stage().join("plugins");
     let folder = TempDir::new().unwrap();
     let corpus = folder.path().join("corpus.txt");
     fs::write(&corpus, "the quick brown fox jumps over the lazy dog\n".repeat(20)).unwrap();

@@ -4,8 +4,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::{collections::BTreeSet, fs, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, fs, time::Duration};
 
+use altgrad_end_to_end::stage;
 use altgrad_engine::{metrics::MetricRecord, setup::ReadyRun, train::step};
 use altgrad_metrics::{Due, MetricId, Shape, families, reference};
 use tempfile::TempDir;
@@ -50,8 +51,7 @@ fn ready(master: &str) -> ReadyRun {
 
 /// The same with further tables.
 fn ready_with(master: &str, tables: &str) -> ReadyRun {
-    let stage = std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
-    let plugins = PathBuf::from(stage).join("plugins");
+    let plugins = stage().join("plugins");
     let folder = TempDir::new().unwrap();
     let corpus = folder.path().join("corpus.txt");
     fs::write(&corpus, "the quick brown fox jumps over the lazy dog\n".repeat(20)).unwrap();

@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use altgrad_casts::{Range, Storage, ZeroBlock};
 use altgrad_config::{PluginsSection, SteChoice};
+use altgrad_end_to_end::stage;
 use altgrad_engine::{
     device::ComputeDevice,
     quant::{
@@ -25,9 +26,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let stage =
-            std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
-        let dir = Some(PathBuf::from(stage).join("plugins").display().to_string());
+        let dir = Some(stage().join("plugins").display().to_string());
         let section = PluginsSection { dir, ..PluginsSection::default() };
         Self { device: ComputeDevice::cpu(), registry: Registry::open(&section).unwrap() }
     }

@@ -3,9 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use altgrad_config::{DeviceChoice, MasterWeightsChoice, PluginsSection, PrecisionChoice, SteChoice};
+use altgrad_end_to_end::stage;
 use altgrad_engine::{
     device::ComputeDevice,
     quant::{DeviceFormat, QuantContext, Role, ScaleChange, ScaleRule, Scaling, Site, end_of_range},
@@ -45,9 +46,7 @@ impl Weight {
         (scaling, margin, group): (MakeScaling, i32, Option<usize>),
         (values, width): (Vec<f32>, usize),
     ) -> Self {
-        let stage =
-            std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
-        let dir = Some(PathBuf::from(stage).join("plugins").display().to_string());
+        let dir = Some(stage().join("plugins").display().to_string());
         let registry = Registry::open(&PluginsSection { dir, ..PluginsSection::default() }).unwrap();
         let plugin =
             FormatPlugin::make(&registry, "test", format).unwrap_or_else(|(_, error)| panic!("{error}"));

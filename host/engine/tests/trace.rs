@@ -5,8 +5,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, time::Duration};
 
+use altgrad_end_to_end::stage;
 use altgrad_engine::{
     debug::provenance::{self, Provenance},
     metrics::MetricRecord,
@@ -53,8 +54,7 @@ const ROUNDING: &str = "weight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E5M2\
     scaling = { amax = \"delayed\", window = 2 }\n";
 
 fn build(text: &str) -> ReadyRun {
-    let stage = std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
-    let plugins = PathBuf::from(stage).join("plugins");
+    let plugins = stage().join("plugins");
     let folder = TempDir::new().unwrap();
     let corpus = folder.path().join("corpus.txt");
     fs::write(&corpus, "the quick brown fox jumps over the lazy dog\n".repeat(20)).unwrap();

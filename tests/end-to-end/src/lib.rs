@@ -7,8 +7,9 @@
 
 pub mod browser;
 pub mod devtools;
-mod moments;
 mod pages;
+mod places;
+mod random;
 mod runs;
 
 use std::{
@@ -21,7 +22,8 @@ use std::{
 
 use tempfile::TempDir;
 
-pub use moments::Moments;
+pub use places::{built, fixture, plugin, root, stage};
+pub use random::Random;
 pub use runs::{assert_same_run, difference, events};
 
 /// A scratch folder with run files and plugins of its own, deleted at the end.
@@ -196,36 +198,6 @@ impl From<Output> for Outcome {
     }
 }
 
-/// The folder of the staged host: `altgrad-host` and `plugins`.
-#[must_use]
-pub fn stage() -> PathBuf {
-    std::env::var_os("ALTGRAD_STAGE")
-        .map(PathBuf::from)
-        .expect("ALTGRAD_STAGE is not set: run these tests with `cargo xtask test`")
-}
-
-/// A library of the workspace that is no plugin of the project (fixtures, examples): packed with the stage, or as cargo
-/// built it beside the stage.
-///
-/// # Panics
-/// It is of an example that is gone: cargo keeps its library, which a fresh clone lacks.
-#[must_use]
-pub fn built(library: &str) -> PathBuf {
-    let packed = stage().join(library);
-    if packed.is_file() {
-        return packed;
-    }
-    if let Some(example) = library.strip_prefix("libaltgrad_example_") {
-        let suffix = format!("-{}", example.trim_end_matches(".so"));
-        let mut examples = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"))
-            .expect("the examples")
-            .flatten();
-        let is_there = examples.any(|entry| entry.file_name().to_string_lossy().ends_with(&suffix));
-        assert!(is_there, "no folder of examples ends in {suffix}");
-    }
-    stage().parent().expect("the target folder").join("debug").join(library)
-}
-
 /// Compiles a library in C against `altgrad_plugin.h`, with every warning an error.
 ///
 /// # Errors
@@ -245,7 +217,7 @@ pub fn compile_c(source: &Path, library: &Path) -> Result<(), String> {
 /// # Panics
 /// As [`compile_c`].
 pub fn compile_c_with(source: &Path, library: &Path, defines: &[&str]) -> Result<(), String> {
-    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin-api/include");
+    let include = root().join("plugin-api/include");
     let mut compiler = Command::new("cc");
     compiler.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-shared", "-fPIC", "-I"]);
     let defines = defines.iter().map(|define| format!("-D{define}"));
@@ -272,16 +244,15 @@ pub fn skipped(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
 
-/// A staged plugin.
+/// The size of a test that an environment variable sets.
+///
+/// # Panics
+/// The variable is no number: the default would pass as the size that was asked for.
 #[must_use]
-pub fn plugin(name: &str) -> PathBuf {
-    stage().join("plugins").join(name)
-}
-
-/// A file of this crate's fixtures.
-#[must_use]
-pub fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+pub fn size(variable: &str, default: u32) -> u32 {
+    let Some(text) = std::env::var_os(variable) else { return default };
+    let size = text.to_str().and_then(|text| text.parse().ok());
+    size.unwrap_or_else(|| panic!("{variable} is no number: {text:?}"))
 }
 
 /// The content of a folder that TensorBoard's own readers find, as JSON (described in `fixtures/read_tensorboard.py`), read
@@ -300,4 +271,20 @@ pub fn tensorboard(folder: &Path) -> Result<String, String> {
     let output = run(&[script.as_os_str(), folder.as_os_str()]).expect("it was just started");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn a_size_that_is_not_set_is_the_default() {
+        assert_eq!(size("ALTGRAD_NO_SUCH_SIZE", 7), 7);
+    }
+
+    #[test]
+    #[should_panic(expected = "PATH is no number: ")]
+    fn a_size_that_is_no_number_is_refused() {
+        let _ = size("PATH", 7);
+    }
 }

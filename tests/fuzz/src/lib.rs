@@ -134,6 +134,18 @@ fn scratch(name: &str) -> PathBuf {
     beside.unwrap_or_else(std::env::temp_dir).join("altgrad-fuzz").join(name)
 }
 
+/// The number that an environment variable sets. Any other text panics: the default would pass as what was asked for.
 fn number(variable: &str) -> Option<u32> {
-    std::env::var(variable).ok()?.parse().ok()
+    let text = std::env::var_os(variable)?;
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    Some(number.unwrap_or_else(|| panic!("{variable} is no number: {text:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    #[should_panic(expected = "PATH is no number: ")]
+    fn a_variable_that_is_no_number_is_refused() {
+        super::number("PATH");
+    }
 }

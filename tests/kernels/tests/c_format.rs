@@ -6,8 +6,8 @@
 
 use std::path::Path;
 
-use altgrad_conformance::{Instance, Subject};
-use altgrad_end_to_end::{built, compile_c, skipped};
+use altgrad_conformance::{Instance, Random, Subject};
+use altgrad_end_to_end::{built, compile_c, root, skipped};
 use altgrad_loader::LoadedLibrary;
 use altgrad_plugin_api::{Config, KernelLanguage, KernelOp, QuantParams, QuantStats, Rounding};
 use altgrad_test_kernels::{cases, check, cuda};
@@ -28,7 +28,7 @@ fn instance(library: &Path) -> Instance {
 fn twins(test: &str) -> Option<[Instance; 2]> {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("int8-c.so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/format-c/int8.c");
+    let source = root().join("examples/format-c/int8.c");
     match compile_c(&source, &library) {
         Ok(()) => Some([instance(&library), instance(&built("libaltgrad_example_int8.so"))]),
         Err(why) => {
@@ -45,8 +45,8 @@ fn inputs(scale: f32) -> Vec<f32> {
     let ends =
         [0.0, f32::from_bits(1), f32::MIN_POSITIVE, f32::MAX, f32::INFINITY, f32::from_bits(0x7fc1_2345)];
     inputs.extend(ends.into_iter().flat_map(|x| [x, -x]));
-    let mut random = cases::Random(11);
-    inputs.extend((0..1 << 18).map(|_| f32::from_bits((random.bits() >> 32) as u32)));
+    let mut random = Random(11);
+    inputs.extend((0..1 << 18).map(|_| f32::from_bits(random.next_u32())));
     inputs
 }
 

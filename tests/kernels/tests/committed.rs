@@ -3,17 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    thread,
-};
+use std::{fs, thread};
 
+use altgrad_end_to_end::root;
 use altgrad_kernel_generator::{COMMAND, OWNERS, Owner};
-
-fn root() -> PathBuf {
-    fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
-}
 
 #[test]
 fn committed_texts_are_what_their_sources_generate() {

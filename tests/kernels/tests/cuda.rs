@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use altgrad_end_to_end::skipped;
 use altgrad_plugin_api::KernelLanguage;
 use altgrad_test_kernels::{check, cuda::CudaOnCpu, formats};
 
@@ -15,7 +16,7 @@ fn program(contract: bool) -> CudaOnCpu {
 /// A format in all its domains, on special values and `random` bit patterns.
 fn agrees(format: &str, contract: bool, random: usize) {
     if let Err(reason) = altgrad_test_kernels::cuda::available() {
-        return altgrad_test_kernels::skipped(format!("CUDA text of {format}: {reason}"));
+        return skipped(&format!("CUDA text of {format}"), &reason);
     }
     let own = contract.then(|| program(true));
     let program = own.as_ref().unwrap_or_else(|| &*PROGRAM);
@@ -54,7 +55,7 @@ formats! {
 #[test]
 fn e5m2_with_contraction_to_fma() {
     if !altgrad_test_kernels::cuda::contraction() {
-        return altgrad_test_kernels::skipped("e5m2_with_contraction_to_fma: this CPU has no fma".into());
+        return skipped("e5m2_with_contraction_to_fma", "this CPU has no fma");
     }
     agrees("E5M2", true, 1 << 18);
 }

@@ -3,20 +3,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{env, fs, process::Command};
+
+use altgrad_end_to_end::root;
 
 /// Prefixes of names: kernel compilers, and their dependencies.
 const ABSENT: [&str; 7] = ["cubecl", "pliron", "naga", "wgpu", "tracel-llvm", "cudarc", "altgrad-kernel-"];
 /// burn's own foundations, small and without a compiler.
 const BURNS: [&str; 3] = ["cubecl-common", "cubecl-environment", "cubecl-zspace"];
-
-fn root() -> PathBuf {
-    fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
-}
 
 /// The host and all plugins, by the convention of folders.
 fn packages() -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use std::{env, fs, process::Command};
 
+use altgrad_end_to_end::skipped;
 use altgrad_plugin_api::KernelLanguage;
 use altgrad_test_kernels::{check, formats, updates};
 
@@ -29,11 +30,11 @@ fn nvrtc_compiles_every_text_for_sm_90() {
     }
     let output = match command.output() {
         Ok(output) => output,
-        Err(e) => return altgrad_test_kernels::skipped(format!("{NAME}: {python} cannot be started: {e}")),
+        Err(e) => return skipped(NAME, &format!("{python} cannot be started: {e}")),
     };
     let said = String::from_utf8_lossy(&output.stdout);
     if output.status.code() == Some(MISSING) {
-        return altgrad_test_kernels::skipped(format!("{NAME}: {}", said.trim()));
+        return skipped(NAME, said.trim());
     }
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     println!("{said}");

@@ -1,12 +1,13 @@
 //! Update kernels in both languages, everywhere they can be run or compiled without a GPU.
 
+use altgrad_end_to_end::skipped;
 use altgrad_plugin_api::KernelLanguage;
-use altgrad_test_kernels::{cuda, formats, skipped, updates, wgsl::VulkanDevice};
+use altgrad_test_kernels::{cuda, formats, updates, wgsl::VulkanDevice};
 
 /// CUDA text of all rules on the CPU, on the grids of all formats with their canonical domain.
 fn on_the_cpu(test: &str, contract: bool) {
     if let Err(reason) = cuda::available() {
-        return skipped(format!("{test}: {reason}"));
+        return skipped(test, &reason);
     }
     let program = cuda::CudaOnCpu::of(updates::texts(KernelLanguage::CUDA), contract);
     for subjects in formats::all_of_8_bits() {
@@ -24,7 +25,7 @@ fn cuda_text_updates_as_the_cpu_does() {
 fn contraction_to_fma_stays_within_the_tolerance() {
     const NAME: &str = "contraction_to_fma_stays_within_the_tolerance";
     if !cuda::contraction() {
-        return skipped(format!("{NAME}: this CPU has no fma"));
+        return skipped(NAME, "this CPU has no fma");
     }
     on_the_cpu(NAME, true);
 }
@@ -32,7 +33,7 @@ fn contraction_to_fma_stays_within_the_tolerance() {
 #[test]
 fn a_vulkan_device_updates_as_the_cpu_does() {
     match VulkanDevice::new() {
-        Err(reason) => skipped(format!("a_vulkan_device_updates_as_the_cpu_does: {reason}")),
+        Err(reason) => skipped("a_vulkan_device_updates_as_the_cpu_does", &reason),
         Ok(device) => {
             println!("on {}", device.name);
             for subjects in formats::all_of_8_bits() {

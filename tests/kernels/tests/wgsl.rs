@@ -1,5 +1,6 @@
 //! WGSL text: valid, and on a Vulkan device the same as the CPU implementation.
 
+use altgrad_end_to_end::skipped;
 use altgrad_plugin_api::{KernelLanguage, KernelText};
 use altgrad_test_kernels::{check, formats, updates, wgsl::VulkanDevice};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
@@ -32,11 +33,7 @@ fn naga_accepts_every_text() {
 fn a_vulkan_device_computes_what_the_cpu_does() {
     let device = match VulkanDevice::new() {
         Ok(device) => device,
-        Err(reason) => {
-            return altgrad_test_kernels::skipped(format!(
-                "a_vulkan_device_computes_what_the_cpu_does: {reason}"
-            ));
-        }
+        Err(reason) => return skipped("a_vulkan_device_computes_what_the_cpu_does", &reason),
     };
     println!("on {}", device.name);
     for subjects in formats::all() {

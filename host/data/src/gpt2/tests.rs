@@ -1,10 +1,12 @@
 //! The tokenizer compared with other implementations on the same text.
 
 use altgrad_base::random::{self, Stream};
+use altgrad_end_to_end::skipped;
 use rand::RngExt;
 use serde::Deserialize;
 
 use super::*;
+
 #[derive(Deserialize)]
 struct Golden {
     cases: Vec<Case>,
@@ -40,8 +42,8 @@ fn ids_are_those_of_python() {
 #[test]
 fn ids_are_those_of_a_given_folder() {
     let Ok(folder) = std::env::var("ALTGRAD_GPT2_GOLDEN") else {
-        println!("SKIPPED: ALTGRAD_GPT2_GOLDEN names no folder with golden.json");
-        return;
+        let why = "ALTGRAD_GPT2_GOLDEN names no folder with golden.json";
+        return skipped("ids_are_those_of_a_given_folder", why);
     };
     let text = std::fs::read(std::path::Path::new(&folder).join("golden.json")).unwrap();
     let cases: Vec<Case> = serde_json::from_slice(&text).unwrap();

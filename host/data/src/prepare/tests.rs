@@ -2,6 +2,7 @@
 
 use std::{fs, io::Write, path::Path};
 
+use altgrad_end_to_end::skipped;
 use flate2::{Compression, write::GzEncoder};
 
 use super::*;
@@ -394,8 +395,8 @@ fn documents_are_told_by_hash_where_the_data_set_says_nothing() {
 fn bins_of_a_given_sample_are_as_expected() {
     let (Ok(input), Ok(golden)) = (std::env::var("ALTGRAD_EURLEX57K"), std::env::var("ALTGRAD_GPT2_GOLDEN"))
     else {
-        println!("SKIPPED: ALTGRAD_EURLEX57K and ALTGRAD_GPT2_GOLDEN name no folders");
-        return;
+        let why = "ALTGRAD_EURLEX57K and ALTGRAD_GPT2_GOLDEN name no folders";
+        return skipped("bins_of_a_given_sample_are_as_expected", why);
     };
     let expected = fs::read(Path::new(&golden).join("expected_bins.json")).unwrap();
     let expected: BTreeMap<String, serde_json::Value> = serde_json::from_slice(&expected).unwrap();

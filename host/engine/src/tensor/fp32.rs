@@ -118,6 +118,7 @@ pub fn matmul<const D: usize>(a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use altgrad_config::DeviceChoice;
+    use altgrad_end_to_end::skipped;
 
     use super::*;
     use crate::{
@@ -134,7 +135,7 @@ mod tests {
         let at = |x: &[f32], index: usize| f64::from(x[index]);
         for choice in [DeviceChoice::Cpu, DeviceChoice::Cuda(0), DeviceChoice::Wgpu] {
             let Ok(device) = ComputeDevice::open(choice) else {
-                println!("SKIPPED products in f32 on {choice}: no such device");
+                skipped(&format!("products in f32 on {choice}"), "no such device");
                 continue;
             };
             let device = device.tensors;

@@ -1,7 +1,10 @@
 //! The sink through its trait, on real files.
 #![allow(clippy::unwrap_used)]
 
-use std::fs;
+use std::{
+    fs,
+    io::{self, Write as _},
+};
 
 use altgrad_plugin_api::ConfigValue;
 use tempfile::TempDir;
@@ -321,6 +324,8 @@ fn two_sinks_do_not_share_a_file() {
 #[test]
 fn a_disk_that_takes_nothing_is_an_error_that_names_the_file() {
     if !Path::new("/dev/full").exists() {
+        let test = "a_disk_that_takes_nothing_is_an_error_that_names_the_file";
+        let _ = writeln!(io::stderr(), "SKIPPED {test}: there is no /dev/full");
         return;
     }
     let folder = TempDir::new().unwrap();

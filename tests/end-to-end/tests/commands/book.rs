@@ -1,18 +1,9 @@
 //! The book in `docs` and the pages outside of it: their examples work, their links exist, and the reference pages equal the
 //! program's.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{collections::BTreeSet, fs, process::Command};
 
-use altgrad_end_to_end::{Bench, built, stage};
-
-fn root() -> PathBuf {
-    fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
-}
+use altgrad_end_to_end::{Bench, built, root, stage};
 
 /// The book's pages: file name and text.
 fn pages() -> Vec<(String, String)> {

@@ -9,7 +9,7 @@ use std::{
     process::Stdio,
 };
 
-use altgrad_end_to_end::{Bench, TINY, browser, skipped};
+use altgrad_end_to_end::{Bench, TINY, browser, size, skipped};
 use insta::assert_snapshot;
 
 /// Runs of two formats and two seeds, one that stopped being finite, and folders that are no runs.
@@ -168,10 +168,26 @@ fn the_baseline_of_a_sweep_may_not_have_begun() {
     let named = bench.host(&["compare", "runs", "--baseline", "bf16"]);
     assert_eq!(named.code, 2, "{}", named.stdout);
     assert!(named.stderr.contains("no run or configuration is called `bf16`"), "{}", named.stderr);
-    // A part of the names of one configuration's runs.
+    // A part of the names of one configuration's runs. The sweep may also be below the named folder.
     bench.write("runs/sweep.json", r#"{ "compare": { "baseline": "e4m3" }, "runs": [] }"#);
+    for named in ["runs", "."] {
+        let outcome = bench.host(&["compare", named]);
+        assert!(outcome.stdout.contains("The baseline is E4M3 w."), "{named}: {}", outcome.stdout);
+    }
+    bench.write("runs/sweep.json", r#"{ "compare": { "baseline": "e4m3" }, "ru"#);
     let outcome = bench.host(&["compare", "runs"]);
-    assert!(outcome.stdout.contains("The baseline is E4M3 w."), "{}", outcome.stdout);
+    let left = "left out: runs/sweep.json: the sweep's results cannot be read (";
+    assert!(outcome.code == 0 && outcome.stderr.contains(left), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_key_in_which_the_runs_do_not_differ_sets_no_colour() {
+    let bench = written_runs();
+    let outcome = bench.host(&["report", "runs", "--colour", "quant.wight"]);
+    assert_eq!(outcome.code, 2, "{}", outcome.stdout);
+    assert!(outcome.stderr.contains("did you mean `quant.weight`? keys"), "{}", outcome.stderr);
+    assert!(!bench.path("report.html").exists());
+    assert_eq!(bench.host(&["report", "runs", "--colour", "quant.weight"]).code, 0);
 }
 
 #[test]
@@ -335,8 +351,7 @@ fn stretched(text: &str, steps: u64, stride: u64) -> String {
 #[test]
 #[ignore = "minutes and gigabytes"]
 fn two_hundred_runs_of_two_thousand_steps() {
-    let runs: u64 =
-        std::env::var("ALTGRAD_REPORT_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(200);
+    let runs = size("ALTGRAD_REPORT_RUNS", 200);
     let bench = Bench::new();
     let tiny = "[run]\nname = \"one\"\n[train]\nmax_steps = 20\nwarmup_steps = 2\neval_interval = 5\neval_batches = 2\n[shadow]\nevery = 5\n\
                 [metrics]\nhistograms_every = 5\n[quant]\nweight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E4M3\"\n[[sink]]\nname = \"csv\"\n";

@@ -1,22 +1,16 @@
 //! Damaged libraries: no run that does not use one is affected, and no command ends without a message.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{collections::BTreeMap, fs};
 
-use altgrad_end_to_end::{Bench, TINY, compile_c_with, plugin, skipped};
+use altgrad_end_to_end::{Bench, Random, TINY, compile_c_with, plugin, root, skipped};
 
 /// Libraries in a folder at a time.
 const AT_ONCE: usize = 20;
 
-/// Numbers in no particular order, the same each time (a linear congruential generator, Knuth's MMIX).
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *state >> 20
-}
-
 /// A library with one bit changed.
-fn flipped(sound: &[u8], state: &mut u64) -> Vec<u8> {
+fn flipped(sound: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = sound.to_vec();
-    let bit = random(state) as usize % (8 * bytes.len());
+    let bit = (random.bits() >> 20) as usize % (8 * bytes.len());
     bytes[bit / 8] ^= 1 << (bit % 8);
     bytes
 }
@@ -24,7 +18,7 @@ fn flipped(sound: &[u8], state: &mut u64) -> Vec<u8> {
 /// Sound libraries to damage: one with notes, and one without if there is a C compiler.
 fn sound(test: &str, bench: &Bench) -> Vec<Vec<u8>> {
     let mut libraries = vec![fs::read(plugin("e3m4.so")).unwrap()];
-    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fixtures/misbehaver/c/misbehaver.c");
+    let source = root().join("tests/fixtures/misbehaver/c/misbehaver.c");
     match compile_c_with(&source, &bench.path("c.so"), &[]) {
         Ok(()) => libraries.push(fs::read(bench.path("c.so")).unwrap()),
         Err(why) => skipped(test, &why),
@@ -43,13 +37,13 @@ fn bench() -> Bench {
 
 /// Puts `count` damaged libraries beside those of a run that does not use them.
 fn beside_a_run(test: &str, count: usize) {
-    let (bench, mut state) = (bench(), 1);
+    let (bench, mut random) = (bench(), Random::seeded(1));
     let sound = sound(test, &bench);
     let expected = bench.host(&["check", "tiny.toml"]);
     assert_eq!(expected.code, 0, "{}", expected.stderr);
     for round in 0..count.div_ceil(AT_ONCE) {
         for i in 0..AT_ONCE {
-            let damaged = flipped(&sound[i % sound.len()], &mut state);
+            let damaged = flipped(&sound[i % sound.len()], &mut random);
             fs::write(bench.path(&format!("plugins/x{i}.so")), damaged).unwrap();
         }
         let outcome = bench.host(&["check", "tiny.toml"]);
@@ -72,10 +66,10 @@ fn beside_a_run(test: &str, count: usize) {
 fn in_a_run(count: usize) -> BTreeMap<&'static str, usize> {
     const OUTCOMES: [&str; 6] =
         ["SIGSEGV", "SIGBUS", "SIGILL", "hung", "fails a check", "plugin library refused"];
-    let (bench, mut state, mut outcomes) = (bench(), 2, BTreeMap::new());
+    let (bench, mut random, mut outcomes) = (bench(), Random::seeded(2), BTreeMap::new());
     let sound = fs::read(plugin("e5m2.so")).unwrap();
     for round in 0..count {
-        fs::write(bench.path("plugins/e5m2.so"), flipped(&sound, &mut state)).unwrap();
+        fs::write(bench.path("plugins/e5m2.so"), flipped(&sound, &mut random)).unwrap();
         let outcome = bench.host(&["check", "tiny.toml"]);
         let said = &outcome.stderr;
         let kind = match outcome.code {

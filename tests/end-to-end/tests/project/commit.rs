@@ -8,6 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use altgrad_end_to_end::skipped;
 use tempfile::TempDir;
 
 use super::root;
@@ -105,8 +106,7 @@ fn newest(paths: &[PathBuf]) -> Option<SystemTime> {
 #[test]
 fn the_build_script_knows_the_commit() {
     if Command::new("git").arg("--version").output().is_err() {
-        println!("SKIPPED: there is no git");
-        return;
+        return skipped("the_build_script_knows_the_commit", "there is no git");
     }
     let script = Script::compiled();
     let archive = script.tree("archive");

@@ -1,4 +1,5 @@
-//! Rules of all sources: the first line of a file, its length, the files with `unsafe`, and forbidden dependencies.
+//! Rules of all sources: the first line of a file, its length, the files with `unsafe`, how tests report skips, and forbidden
+//! dependencies.
 
 use std::{
     collections::BTreeSet,
@@ -92,6 +93,45 @@ fn unsafe_code_is_only_in_the_files_that_may_have_it() {
     }
     let unused: Vec<_> = UNSAFE.iter().filter(|path| !found.contains(**path)).collect();
     assert!(unused.is_empty(), "files without `unsafe` are listed: {unused:?}");
+}
+
+/// Macros whose text the test harness shows for failed tests only, called with a text that reports a skip.
+fn captured_skips(text: &str) -> usize {
+    // Split, so that this file does not find itself; `eprintln!` ends so too.
+    let (begin, skip) = (["println", "!("].concat(), ["\"SKIP", "PED"].concat());
+    text.split(&begin).skip(1).filter(|argument| argument.trim_start().starts_with(&skip)).count()
+}
+
+#[test]
+fn a_skip_is_reported_past_the_harness() {
+    for (path, text) in sources() {
+        // No harness captures the output of benchmarks.
+        let captured = if path.contains("/benches/") { 0 } else { captured_skips(&text) };
+        assert_eq!(
+            captured, 0,
+            "{path}: report a skip with `writeln!(io::stderr(), ...)`, as `skipped` does"
+        );
+    }
+    let said =
+        "PRINT!(\"SKIPPED: x\"); ePRINT!(\n    \"SKIPPED {x}\"\n); PRINT!(\"x\"); writeln!(e, \"SKIPPED\");";
+    assert_eq!(captured_skips(&said.replace("PRINT", "println")), 2);
+}
+
+/// True if a file is code of a plugin: no test, and no program.
+fn is_of_a_plugin(path: &str) -> bool {
+    let of_plugins = path.starts_with("plugins/") || path.starts_with("examples/");
+    let others = ["/tests/", "/tests.rs", "/testing/", "plugins/kernel-generator/"];
+    of_plugins && path.contains("/src/") && !others.iter().any(|part| path.contains(part))
+}
+
+#[test]
+fn plugins_do_not_panic_where_their_output_cannot_be_written() {
+    let print = ["print", "ln!("].concat();
+    let plugins = sources().into_iter().filter(|(path, _)| is_of_a_plugin(path));
+    for (path, text) in plugins {
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        assert!(!code.contains(&print), "{path}: `{print}` panics; ignore the error of `write_all`");
+    }
 }
 
 /// The only file that may take something from the library that loads and checks plugins: it is quiet upstream, and may have to be

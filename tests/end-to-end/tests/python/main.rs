@@ -12,15 +12,11 @@ use std::{
     process::{Command, Output},
 };
 
-use altgrad_end_to_end::{built, skipped, stage};
+use altgrad_end_to_end::{built, root, skipped, stage};
 
 const NAME: &str = "the_package_installs_and_passes_its_tests";
 /// Of the registry. What is missing costs the tests of that package only.
 const PACKAGES: [&str; 4] = ["pandas", "polars", "ml_dtypes", "gfloat"];
-
-fn root() -> PathBuf {
-    fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
-}
 
 fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))

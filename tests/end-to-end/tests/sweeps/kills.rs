@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use altgrad_end_to_end::{Bench, Moments, TINY, difference};
+use altgrad_end_to_end::{Bench, Random, TINY, difference, size};
 
 const MATRIX: &str = "base = \"tiny.toml\"\n[tune]\nseed = 9\nvalues = [0.01, 0.003]\nrungs = [20]\n\
     [set]\ntrain.max_steps = 60\n[axes]\nquant.weight = [\"E5M2\", \"E4M3\"]\nrun.seed = [1, 2]\n";
@@ -43,9 +43,9 @@ fn finished(bench: &Bench, folder: &str) -> BTreeMap<String, String> {
 
 #[test]
 fn a_sweep_that_is_killed_finishes_every_run_once() {
-    let kills: u32 = std::env::var("ALTGRAD_SWEEP_KILLS").map_or(6, |kills| kills.parse().unwrap());
-    let (bench, mut moments) = (Bench::new(), Moments::new());
-    let seed = moments.seed;
+    let kills = size("ALTGRAD_SWEEP_KILLS", 6);
+    let (bench, mut random) = (Bench::new(), Random::from_clock());
+    let seed = random.seed;
     bench.write("tiny.toml", &format!("{TINY}\n[checkpoint]\nevery = 5\n[[sink]]\nname = \"csv\"\n"));
     let sweep = |name: &str| {
         bench.write(&format!("{name}.toml"), &format!("name = \"{name}\"\n{MATRIX}"));
@@ -65,7 +65,7 @@ fn a_sweep_that_is_killed_finishes_every_run_once() {
         loop {
             let mut process = sweep(&name).spawn().unwrap();
             // Late enough that it comes forward, often enough that most starts are killed.
-            let until = Instant::now() + whole.mul_f64(0.1 + moments.next() * 0.6);
+            let until = Instant::now() + whole.mul_f64(0.1 + random.unit() * 0.6);
             while process.try_wait().unwrap().is_none() && Instant::now() < until {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -73,7 +73,7 @@ fn a_sweep_that_is_killed_finishes_every_run_once() {
             if ended.is_none() {
                 let runs = children(process.id());
                 // Their runs die first, last or not at all: those stop by themselves, while the next sweep begins.
-                let which = (moments.next() * 3.0) as u32;
+                let which = (random.unit() * 3.0) as u32;
                 if which == 0 {
                     runs.iter().copied().for_each(kill);
                 }

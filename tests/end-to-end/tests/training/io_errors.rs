@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
-use altgrad_end_to_end::{Bench, Moments, Outcome, TINY, difference, fixture, skipped};
+use altgrad_end_to_end::{Bench, Outcome, Random, TINY, difference, fixture, skipped};
 use serde_json::Value;
 
 /// Steps of the run; half of the faults affect its first half, the others a run that resumes from there.
@@ -152,8 +152,8 @@ fn judge(bench: &Bench, run: &str, [met, outcome]: [&Outcome; 2]) -> Result<(u64
 
 /// Tries that many faults; prints their results.
 fn survive(name: &str, faults: u32) {
-    let (bench, mut moments) = (Bench::new(), Moments::new());
-    let seed = moments.seed;
+    let (bench, mut random) = (Bench::new(), Random::from_clock());
+    let seed = random.seed;
     let shim = match shim(&bench.path("")) {
         Ok(shim) => shim,
         Err(why) => return skipped(name, &why),
@@ -167,7 +167,7 @@ fn survive(name: &str, faults: u32) {
         let (what, times) = FAULTS[number as usize % FAULTS.len()];
         let out = format!("run-{number}");
         let later = usize::from(number as usize / FAULTS.len() % 2 == 1);
-        let at = (moments.next() * due[later] as f64) as u64;
+        let at = (random.unit() * due[later] as f64) as u64;
         let place = format!("seed {seed}, {what} x {times} at operation {at} of part {later}");
         if later == 1 {
             assert_eq!(train(&bench, &shim, (&out, half), None).code, 0, "{place}");

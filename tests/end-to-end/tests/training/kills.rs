@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use altgrad_end_to_end::{Bench, Moments, TINY, difference};
+use altgrad_end_to_end::{Bench, Random, TINY, difference};
 
 /// A checkpoint every other step, so that most moments are moments of writing.
 const OFTEN: &str = "\n[checkpoint]\nevery = 2\n[metrics]\nhistograms_every = 7\ndead_neuron_window = 5\n\
@@ -18,8 +18,8 @@ const OFTEN: &str = "\n[checkpoint]\nevery = 2\n[metrics]\nhistograms_every = 7\
 
 /// Kills runs until `kills` were killed; each ends as if it had not been.
 fn survive(kills: u32) {
-    let (bench, mut moments) = (Bench::new(), Moments::new());
-    let seed = moments.seed;
+    let (bench, mut random) = (Bench::new(), Random::from_clock());
+    let seed = random.seed;
     let rounding = "weight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E5M2\"\nrounding = \"stochastic\"\n\
         master_weights = \"none\"\nscaling = { amax = \"delayed\", window = 4 }";
     let file = TINY.replace("max_steps = 6", "max_steps = 60").replace("weight = \"E5M2\"", rounding);
@@ -35,7 +35,7 @@ fn survive(kills: u32) {
         loop {
             let mut child =
                 bench.command(&["run", "run.toml", "--quiet", "--resume", "--out", &out]).spawn().unwrap();
-            let until = Instant::now() + whole.mul_f64(moments.next() * 1.1);
+            let until = Instant::now() + whole.mul_f64(random.unit() * 1.1);
             let ended = loop {
                 let ended = child.try_wait().unwrap();
                 if ended.is_some() || Instant::now() >= until {

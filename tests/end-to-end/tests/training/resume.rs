@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use altgrad_end_to_end::{Bench, Outcome, TINY, assert_same_run, built, plugin};
+use altgrad_end_to_end::{Bench, Outcome, TINY, assert_same_run, built, plugin, size};
 
 /// Steps of a whole run; half of them before the checkpoint. `ALTGRAD_RESUME_STEPS=200` for the long version.
 fn steps() -> u64 {
-    std::env::var("ALTGRAD_RESUME_STEPS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(20)
+    size("ALTGRAD_RESUME_STEPS", 20).into()
 }
 
 /// A run that measures all it can, and whose alerts do not depend on the clock.

@@ -4,6 +4,8 @@
 
 use std::{fs, mem::offset_of, path::Path, process::Command};
 
+use altgrad_end_to_end::skipped;
+
 use super::*;
 
 macro_rules! fields {
@@ -69,7 +71,7 @@ fn printed(test: &str, text: &str, options: &[&str]) -> Option<String> {
     let mut compiler = Command::new("cc");
     compiler.arg("-std=c11").args(options).arg("-I").arg(header).arg(&source).arg("-o").arg(&program);
     let Ok(compiled) = compiler.output() else {
-        eprintln!("SKIPPED {test}: there is no C compiler");
+        skipped(test, "there is no C compiler");
         return None;
     };
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
