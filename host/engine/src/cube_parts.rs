@@ -1,4 +1,4 @@
-//! Shared parts of the engine's own kernels: the bits of an f32, and sums over a cube.
+//! Shared parts of the engine's own kernels: the bits of an f32, sums and maxima over a cube.
 
 use cubecl::prelude::*;
 
@@ -45,4 +45,17 @@ fn fold(column: &Shared<[f32]>, first: u32, #[comptime] step: u32) -> f32 {
         total += column[(first + i * step) as usize];
     }
     total
+}
+
+/// The largest number of all units. All units of the cube must call it, and all get the number.
+#[cube]
+pub(crate) fn cube_max(own: u32) -> u32 {
+    let largest = Shared::<[Atomic<u32>]>::new_slice(1usize);
+    if UNIT_POS == 0u32 {
+        largest[0usize].store(0u32);
+    }
+    sync_cube();
+    largest[0usize].fetch_max(own);
+    sync_cube();
+    largest[0usize].load()
 }

@@ -55,14 +55,17 @@ impl Values {
         data.as_slice::<f32>().map_err(|error| wrong(format!("{error:?}")))
     }
 
-    /// The elements, if there are `N`.
+    /// The elements as rows of `N`, at least one.
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub fn array<const N: usize>(&self, slot: Slot) -> Result<[f64; N], Diagnostic> {
+    pub fn rows<const N: usize>(&self, slot: Slot) -> Result<&[[f32; N]], Diagnostic> {
         let values = self.get(slot)?;
-        let wrong = |_| Diagnostic::run(format!("the device returned {} numbers, not {N}", values.len()));
-        let values: &[f32; N] = values.try_into().map_err(wrong)?;
-        Ok(values.map(f64::from))
+        match values.as_chunks() {
+            (rows @ [_, ..], []) => Ok(rows),
+            _ => {
+                Err(Diagnostic::run(format!("the device returned {} numbers, not rows of {N}", values.len())))
+            }
+        }
     }
 }

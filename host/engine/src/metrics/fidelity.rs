@@ -108,7 +108,7 @@ pub fn ask_agreement(grads: &[Tensor<1>], shadow: &[Tensor<1>], read_back: &mut 
 /// The device returned another number of values.
 pub fn agreement(asked: &Asked, values: &Values) -> Result<Vec<Agreement>, Diagnostic> {
     let agreement = asked.iter().map(|&(elements, slot)| {
-        let means: [f64; 4] = values.array(slot)?;
+        let means = ops::means(values.rows(slot)?);
         let [product, own_square, shadow_square, equal_signs] = means.map(|mean| mean * elements);
         Ok(Agreement { product, own_square, shadow_square, equal_signs, elements })
     });

@@ -26,6 +26,8 @@ pub mod singular;
 pub mod spacings;
 pub mod spectrum;
 pub mod speed;
+#[cfg(feature = "gpu")]
+mod sums_kernel;
 pub mod training;
 pub mod ulp_distance;
 pub mod ulp_from_init;

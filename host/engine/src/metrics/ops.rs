@@ -1,11 +1,6 @@
-//! Sums over tensors that metrics are made of: one pass on the CPU, fused operations on a GPU, a few numbers to read.
+//! Sums over tensors that metrics are made of: one pass on the CPU, one kernel on a GPU, a few numbers to read.
 
-use burn::backend::{
-    Backend, Dispatch, Flex, TensorMetadata, backend_extension,
-    flex::FlexTensor,
-    get_device_settings,
-    tensor::{BoolTensor, FloatTensor},
-};
+use burn::backend::{Backend, Dispatch, Flex, backend_extension, flex::FlexTensor, tensor::FloatTensor};
 use burn::tensor::{Shape, Tensor};
 use rayon::prelude::*;
 
@@ -16,48 +11,49 @@ pub(super) const DEAD_BELOW: f32 = 1e-8;
 /// Elements per task. The number is fixed, so that sums do not depend on the number of threads.
 const PART: usize = 1 << 16;
 
+/// Numbers of a slot: four of a part of the elements, and the weight of the part. The CPU returns one slot with means and weight 1, a
+/// GPU one per cube with sums and the number of elements.
+pub const SLOT: usize = 5;
+
 /// The operations, for burn's backends.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Fusion: cfg(feature = "gpu"))]
 pub trait MetricOps: Backend {
-    /// Means over a tensor `[n]`: value, square, and share of dead ones; and the largest magnitude: `[4]`.
-    #[fusion(default)]
-    fn moments(x: FloatTensor<Self>) -> FloatTensor<Self> {
-        let magnitudes = Self::float_abs(x.clone());
-        let dead = Self::float_lower_elem(magnitudes.clone(), DEAD_BELOW.into(), bools::<Self>(&x));
-        Self::float_cat(
-            vec![
-                Self::float_mean(x.clone()),
-                Self::float_mean(Self::float_mul(x.clone(), x)),
-                share::<Self>(dead),
-                Self::float_max(magnitudes),
-            ],
-            0,
-        )
-    }
+    /// Slots of a tensor `[n]`: value, square, number of dead ones, and, not summed, the largest magnitude.
+    #[fusion(meta = moments_spec)]
+    fn moments(x: FloatTensor<Self>) -> FloatTensor<Self>;
 
-    /// Means over two tensors `[n]`: product, both squares, and share of equal signs: `[4]`.
-    #[fusion(default)]
-    fn agreement(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
-        let mean_product = |a: &FloatTensor<Self>, b: &FloatTensor<Self>| {
-            Self::float_mean(Self::float_mul(a.clone(), b.clone()))
-        };
-        let means = [mean_product(&a, &b), mean_product(&a, &a), mean_product(&b, &b)];
-        let kind = bools::<Self>(&a);
-        let equal = Self::float_equal(Self::float_sign(a), Self::float_sign(b), kind);
-        Self::float_cat(means.into_iter().chain([share::<Self>(equal)]).collect(), 0)
-    }
-}
-
-fn bools<B: Backend>(x: &FloatTensor<B>) -> burn::tensor::BoolDType {
-    get_device_settings::<B>(&x.device()).bool_dtype
-}
-
-fn share<B: Backend>(which: BoolTensor<B>) -> FloatTensor<B> {
-    B::float_mean(B::bool_into_float(which, burn::tensor::FloatDType::F32))
+    /// Slots of two tensors `[n]`: product, both squares, and number of equal signs.
+    #[fusion(meta = agreement_spec)]
+    fn agreement(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self>;
 }
 
 #[cfg(feature = "gpu")]
-impl MetricOps for burn_cubecl::CubeBackend {}
+use burn::backend::fusion::custom::TensorSpec;
+
+#[cfg(feature = "gpu")]
+fn moments_spec(x: &TensorSpec) -> TensorSpec {
+    let slots = crate::kernel_text::cubes(x.shape.num_elements());
+    TensorSpec::new(Shape::from([slots * SLOT]), burn::tensor::DType::F32)
+}
+
+#[cfg(feature = "gpu")]
+fn agreement_spec(a: &TensorSpec, _: &TensorSpec) -> TensorSpec {
+    moments_spec(a)
+}
+
+/// The means of the four numbers over all slots, added in f64.
+#[must_use]
+pub fn means(slots: &[[f32; SLOT]]) -> [f64; 4] {
+    let add = |sums: [f64; SLOT], slot: &[f32; SLOT]| std::array::from_fn(|i| sums[i] + f64::from(slot[i]));
+    let [sums @ .., weight] = slots.iter().fold([0.0; SLOT], add);
+    sums.map(|sum| sum / weight)
+}
+
+/// The largest magnitude of the slots of [`MetricOps::moments`]; NaN if one is.
+#[must_use]
+pub fn largest(slots: &[[f32; SLOT]]) -> f64 {
+    slots.iter().fold(0.0, |top, &[.., largest, _]| larger(top, largest.into()))
+}
 
 impl MetricOps for Flex {
     fn moments(x: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -66,7 +62,7 @@ impl MetricOps for Flex {
         let parts: Vec<[f64; 4]> = x.par_chunks(PART).map(sums_of_part).collect();
         let add = |a: [f64; 4], b: &[f64; 4]| [a[0] + b[0], a[1] + b[1], a[2] + b[2], larger(a[3], b[3])];
         let [sum, squares, dead, largest] = parts.iter().fold([0.0; 4], add);
-        means([sum, squares, dead], x.len(), [largest])
+        slot([sum, squares, dead], x.len(), [largest])
     }
 
     fn agreement(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -82,7 +78,7 @@ impl MetricOps for Flex {
         };
         let parts: Vec<[f64; 4]> = a.par_chunks(PART).zip(b.par_chunks(PART)).map(sums).collect();
         let totals = parts.iter().fold([0.0; 4], |a, b| std::array::from_fn(|i| a[i] + b[i]));
-        means(totals, a.len(), [])
+        slot(totals, a.len(), [])
     }
 }
 
@@ -123,11 +119,11 @@ fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || a >= b { a } else { b }
 }
 
-fn means<const N: usize, const M: usize>(sums: [f64; N], len: usize, rest: [f64; M]) -> FlexTensor {
-    let means = sums.map(|sum| (sum / len as f64) as f32).into_iter();
-    let values: Vec<f32> = means.chain(rest.map(|value| value as f32)).collect();
-    let shape = Shape::from([values.len()]);
-    from_elements(values, shape)
+/// One slot: the means of some sums, and more numbers.
+fn slot<const N: usize, const M: usize>(sums: [f64; N], len: usize, more: [f64; M]) -> FlexTensor {
+    let means = sums.map(|sum| sum / len as f64).into_iter();
+    let values: Vec<f32> = means.chain(more).chain([1.0]).map(|value| value as f32).collect();
+    from_elements(values, Shape::from([SLOT]))
 }
 
 /// [`MetricOps::moments`] of a tensor.
@@ -156,7 +152,7 @@ mod tests {
     #[test]
     fn moments_by_hand() {
         let found = tensor::read_f32(moments(&flat(&[3.0, -4.0, 0.0, 1e-9]))).unwrap();
-        assert_eq!(found, [-0.25, 6.25, 0.5, 4.0]);
+        assert_eq!(found, [-0.25, 6.25, 0.5, 4.0, 1.0]);
         assert!(tensor::read_f32(moments(&flat(&[1.0, f32::NAN]))).unwrap()[3].is_nan());
     }
 
@@ -164,6 +160,14 @@ mod tests {
     fn agreement_by_hand() {
         let found = tensor::read_f32(agreement(&flat(&[1.0, -2.0, 0.0, 3.0]), &flat(&[2.0, 2.0, -0.0, 0.0])));
         // Signs agree in the first and the third place.
-        assert_eq!(found.unwrap(), [-0.5, 3.5, 2.0, 0.5]);
+        assert_eq!(found.unwrap(), [-0.5, 3.5, 2.0, 0.5, 1.0]);
+    }
+
+    #[test]
+    fn slots_are_weighted() {
+        let slots = [[3.0, 25.0, 1.0, 4.0, 3.0], [-4.0, 1.0, 0.0, 7.0, 1.0]];
+        assert_eq!(means(&slots), [-0.25, 6.5, 0.25, 2.75]);
+        assert_eq!(largest(&slots), 7.0);
+        assert!(largest(&[[0.0, 0.0, 0.0, f32::NAN, 1.0], slots[0]]).is_nan());
     }
 }

@@ -1,8 +1,7 @@
 //! Updates on a GPU by the optimizer's kernels: no parameter, gradient or state leaves the device.
 //!
-//! Counts of an update, and of the rounding that may end it, come from a kernel of the engine after the update; it needs a copy of the
-//! parameter before the update, kept on the device. All parameters' counts are read at once, after the updates. A parameter without
-//! kernels (a decode table's, an optimizer that has none) goes through main memory; so does one whose states are not all f32 of the
+//! Counts of an update, and of the rounding that may end it, need a copy of the parameter before the update, kept on the device
+//! ([`device_counts`](super::device_counts)). A parameter without kernels (a decode table's, an optimizer that has none) goes through main memory; so does one whose states are not all f32 of the
 //! optimizer's own, and one whose grid cannot be counted, while metrics are measured.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -14,38 +13,26 @@ use burn::tensor::Tensor;
 use parking_lot::Mutex;
 
 use super::{
+    device_counts::{Requests, Updated},
     device_op::{self, Kept},
     device_run::DeviceRun,
     stored_state::StoredState,
-    update::{OptimizerState, extents, param_info, round_to_grid, stored_grid, weight_grids},
+    update::{OptimizerState, extents, param_info, round_to_grid, weight_grids},
 };
 use crate::{
     device::ComputeDevice,
-    metrics::{
-        count_op,
-        update_counts::{Counting, UpdateCounts},
-        update_loss::UpdateLoss,
-        update_metrics::UpdateMetrics,
-    },
+    metrics::update_metrics::UpdateMetrics,
     model::{Layout, Params, layout::ParamId},
     quant::{QuantContext, QuantStats, WeightGrid},
-    read_back::{ReadBack, Slot},
     tensor,
 };
 
-/// A parameter before and after its update, and its gradient.
-struct Updated {
-    id: ParamId,
-    before: Tensor<1>,
-    value: Tensor<1>,
-    grad: Tensor<1>,
-}
-
-/// Requested counts.
-struct Asked {
-    id: ParamId,
-    words: Slot,
-    sums: Slot,
+/// The inputs of a step.
+struct Inputs<'a> {
+    quant: &'a QuantContext,
+    /// The grids before the update, by parameter.
+    grids: &'a [Option<WeightGrid<'a>>],
+    lr: f64,
 }
 
 impl OptimizerState {
@@ -129,82 +116,70 @@ impl OptimizerState {
         run.check()?;
         let grids = weight_grids(quant, params)?;
         quant.record_amax(seen);
-        let (mut read_back, mut asked, mut updated) = (ReadBack::default(), Vec::new(), Vec::new());
-        let mut lost = Vec::new();
+        let (inputs, mut requests) = (Inputs { quant, grids: &grids, lr }, Requests::default());
         for (id, grad) in grads.into_iter().enumerate() {
-            let (spec, weight_grid) = (&params.layout.specs[id], grids[id].as_ref());
-            let stored = weight_grid.and_then(WeightGrid::one_scale);
-            let (index, plugin, lr_scale) = self.groups.of(id);
-            let scalars = StepScalars { lr: lr * lr_scale, update: self.updates };
-            let shape = extents(&spec.shape);
-            let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
-            let grid = weight_grid.map(WeightGrid::grid);
-            let launches = plugin.launches(&info, scalars, grid);
-            let launches = launches.map_err(|error| error.at(&spec.name))?;
-            let launches = launches.filter(|_| self.kernels_know_states(id));
-            let (Some(launches), Some(counting)) = (launches, meter.counting(id, stored)) else {
-                self.bring_back(run, id)?;
-                self.step_in_memory(id, params, grad, (quant, weight_grid), lr, meter)?;
-                continue;
-            };
-            let kept = run.kept[id].clone();
-            if !self.states[id].is_empty() {
-                let states = std::mem::take(&mut self.states[id]);
-                kept.lock().replace(states.into_iter().filter_map(StoredState::into_f32).collect());
-            }
-            let device = params.values[id].device();
-            // Taken out, so that the buffer has one owner and is updated in place.
-            let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
-            if meter.looks() {
-                let (before, grad) = (tensor::read_f32(value.clone())?, tensor::read_f32(grad.clone())?);
-                meter.look_at(id, spec, (&before, &grad), weight_grid);
-            }
-            meter.gradient_on_device(id);
-            let before = counting.counts().then(|| value.clone());
-            let call = run.call((index, plugin), &launches, grid, kept)?;
-            let value = device_op::update(value, grad.clone(), call);
-            let intended = info.rounded.then(|| value.clone());
-            let value = round_to_grid(quant, id, &spec.shape, value, quant.step() + 1);
-            if let (Some(before), Some(intended)) = (&before, intended) {
-                lost.push((id, read_back.ask(lost_sums(before, intended, &value))));
-            }
-            params.values[id] = value.clone();
-            if counting.is_due() {
-                // If nothing is counted, only the gradient is kept; `before` has no influence.
-                let before = before.unwrap_or_else(|| value.clone());
-                let update = Updated { id, before, value, grad };
-                if quant.is_stored_on_grid(id) && counting.counts() {
-                    updated.push(update);
-                } else {
-                    asked.extend(count(run, &mut read_back, update, counting));
-                }
-            }
+            self.launch_update(run, params, (id, grad), &inputs, meter, &mut requests)?;
         }
-        if !updated.is_empty() {
-            // Codes without master weights are those of the grid after the update.
-            quant.read_weight_scales()?;
+        requests.ask_counts(run, &params.layout, (quant, &grids), meter)?;
+        requests.take_counts(run, &params.layout, &grids, meter)
+    }
+
+    /// Launches the update of one parameter and its counts; without kernels for it, the update goes through main memory.
+    fn launch_update(
+        &mut self,
+        run: &mut DeviceRun,
+        params: &mut Params,
+        (id, grad): (ParamId, Tensor<1>),
+        inputs: &Inputs<'_>,
+        meter: &mut UpdateMetrics,
+        requests: &mut Requests,
+    ) -> Result<(), Diagnostic> {
+        let (quant, weight_grid) = (inputs.quant, inputs.grids[id].as_ref());
+        let spec = &params.layout.specs[id];
+        let (index, plugin, lr_scale) = self.groups.of(id);
+        let scalars = StepScalars { lr: inputs.lr * lr_scale, update: self.updates };
+        let shape = extents(&spec.shape);
+        let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
+        let grid = weight_grid.map(WeightGrid::grid);
+        let launches = plugin.launches(&info, scalars, grid);
+        let launches = launches.map_err(|error| error.at(&spec.name))?;
+        let launches = launches.filter(|_| self.kernels_know_states(id));
+        let counting = meter.counting(id, weight_grid.and_then(WeightGrid::one_scale));
+        let (Some(launches), Some(counting)) = (launches, counting) else {
+            self.bring_back(run, id)?;
+            return self.step_in_memory(id, params, grad, (quant, weight_grid), inputs.lr, meter);
+        };
+        let kept = run.kept[id].clone();
+        if !self.states[id].is_empty() {
+            let states = std::mem::take(&mut self.states[id]);
+            kept.lock().replace(states.into_iter().filter_map(StoredState::into_f32).collect());
         }
-        for update in updated {
-            let (id, spec) = (update.id, &params.layout.specs[update.id]);
-            let new_grid = stored_grid(quant, id, &spec.shape)?;
-            let before = || tensor::read_f32(update.before.clone()).ok();
-            meter.scales([grids[id].as_ref(), new_grid.as_ref()], id, spec.len(), before);
-            if let Some(counting) = meter.counting(id, new_grid.as_ref().and_then(WeightGrid::one_scale)) {
-                asked.extend(count(run, &mut read_back, update, counting));
+        let device = params.values[id].device();
+        // Taken out, so that the buffer has one owner and is updated in place.
+        let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
+        if meter.looks() {
+            let (before, grad) = (tensor::read_f32(value.clone())?, tensor::read_f32(grad.clone())?);
+            meter.look_at(id, spec, (&before, &grad), weight_grid);
+        }
+        meter.gradient_on_device(id);
+        let before = counting.counts().then(|| value.clone());
+        let call = run.call((index, plugin), &launches, grid, kept)?;
+        let value = device_op::update(value, grad.clone(), call);
+        let intended = info.rounded.then(|| value.clone());
+        let value = round_to_grid(quant, id, &spec.shape, value, quant.step() + 1);
+        if let (Some(before), Some(intended)) = (&before, intended) {
+            requests.lost(id, before, [intended, value.clone()]);
+        }
+        params.values[id] = value.clone();
+        if counting.is_due() {
+            // If nothing is counted, only the gradient is kept; `before` has no influence.
+            let before = before.unwrap_or_else(|| value.clone());
+            let update = Updated { id, before, value, grad };
+            if info.rounded && counting.counts() {
+                requests.count_later(update);
+            } else {
+                requests.count(run, update, counting);
             }
-        }
-        let values = read_back.read();
-        run.check()?;
-        let values = values?;
-        for Asked { id, words, sums } in asked {
-            let words: Vec<u32> = values.get(words)?.iter().map(|word| word.to_bits()).collect();
-            let counts = UpdateCounts::new(&words, values.get(sums)?)?;
-            let stored = grids[id].as_ref().and_then(WeightGrid::one_scale);
-            meter.counted(id, &params.layout.specs[id], &counts, stored.is_some());
-        }
-        for (id, sums) in lost {
-            let [realized, intended] = values.array(sums)?;
-            meter.lost(id, UpdateLoss { realized, intended });
         }
         Ok(())
     }
@@ -223,20 +198,6 @@ impl OptimizerState {
         }
         Ok(())
     }
-}
-
-/// The sums of [`UpdateLoss`] in f32, where the parameter is.
-fn lost_sums(before: &Tensor<1>, intended: Tensor<1>, after: &Tensor<1>) -> Tensor<1> {
-    let (d, r) = (intended - before.clone(), after.clone() - before.clone());
-    Tensor::cat(vec![(d.clone() * r).sum(), (d.clone() * d).sum()], 0)
-}
-
-/// Counts the effects of an update; `None` if no count is requested.
-fn count(run: &DeviceRun, read_back: &mut ReadBack, update: Updated, counting: Counting) -> Option<Asked> {
-    let Updated { id, before, value, grad } = update;
-    let memory = run.memories[id].clone();
-    let [words, sums] = count_op::count_update([before, value, grad], counting, memory);
-    counting.counts().then(|| Asked { id, words: read_back.ask(words), sums: read_back.ask(sums) })
 }
 
 /// Scales of blocks of three elements, for weights that have several.

@@ -2,11 +2,13 @@
 //!
 //! `groups` assigns an instance to each parameter and a type to its states (`stored_state`, `states`); `update` passes parameters
 //! in main memory, `services` computes an optimizer's matrix operations on the parameter's device, and `device` runs an
-//! optimizer's own kernels on a GPU.
+//! optimizer's own kernels on a GPU, whose effects `device_counts` reads.
 
 pub mod code_storage;
 #[cfg(feature = "gpu")]
 mod device;
+#[cfg(feature = "gpu")]
+mod device_counts;
 #[cfg(feature = "gpu")]
 mod device_op;
 #[cfg(feature = "gpu")]
