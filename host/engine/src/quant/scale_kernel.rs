@@ -3,16 +3,17 @@
 //! Divisions are done in integers, because devices differ in how they round a quotient (WGSL allows 2.5 ULP), and
 //! every device is to use the same scale: the one [`super::scale::ScaleRule::scale`] gives.
 
-use burn::backend::{Backend, TensorMetadata, get_device_settings, tensor::FloatTensor};
+use burn::backend::TensorMetadata;
 use burn::tensor::{DType, Shape};
-use burn_cubecl::{
-    CubeBackend, kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor,
-};
-use cubecl::prelude::*;
+use burn_cubecl::{kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
+use cubecl::{calculate_cube_count_elemwise, prelude::*};
 
 use super::scale::ScaleRule;
+use crate::cube_parts::{INFINITY, MAGNITUDE};
 
 const UNITS: u32 = 64;
+/// Most elements that one unit compares.
+const COMPARED: usize = 256;
 /// f32 bits of 2^126 and 2^-126, between which scales are kept.
 const LARGEST: u32 = (127 + 126) << 23;
 const SMALLEST: u32 = (127 - 126) << 23;
@@ -23,13 +24,13 @@ const ONE: u32 = 127 << 23;
 pub(super) fn scales(x: CubeTensor, rule: ScaleRule) -> CubeTensor {
     let elements = x.shape().num_elements();
     let groups = elements / rule.group_len(elements);
-    let (client, device) = (x.client.clone(), x.device.clone());
-    let amax = into_contiguous(finite_amax::<CubeBackend>(x, groups));
-    let scales = empty_device_contiguous_dtype(client.clone(), device, Shape::from([groups, 2]), DType::F32);
+    let (client, dim) = (x.client.clone(), CubeDim::new_1d(UNITS));
+    let scales = empty_device_contiguous_dtype(client.clone(), x.device(), [groups, 2].into(), DType::F32);
+    let amax = finite_amax(into_contiguous(x), groups);
     finish::launch(
         &client,
-        CubeCount::new_1d((groups as u32).div_ceil(UNITS)),
-        CubeDim::new_1d(UNITS),
+        calculate_cube_count_elemwise(&client, groups, dim),
+        dim,
         amax.into_buffer_arg(),
         scales.clone().into_buffer_arg(),
         rule.numerator(),
@@ -38,14 +39,47 @@ pub(super) fn scales(x: CubeTensor, rule: ScaleRule) -> CubeTensor {
     scales
 }
 
-/// Largest finite magnitude of each of `groups` groups of consecutive elements: `[groups, 1]`.
-fn finite_amax<B: Backend>(x: FloatTensor<B>, groups: usize) -> FloatTensor<B> {
-    let bools = get_device_settings::<B>(&x.device()).bool_dtype;
-    let len = x.shape().num_elements() / groups;
-    let magnitudes = B::float_abs(B::float_reshape(x, Shape::from([groups, len])));
-    // Not "above the largest": a NaN must count as infinite too.
-    let finite = B::float_lower_equal_elem(magnitudes.clone(), f32::MAX.into(), bools);
-    B::float_max_dim(B::float_mask_fill(magnitudes, B::bool_not(finite), 0f32.into()), 1)
+/// Largest finite magnitude of each of `groups` groups of consecutive elements, `[groups]`: of parts of the groups, then of parts of
+/// these results, until a group has one.
+fn finite_amax(x: CubeTensor, groups: usize) -> CubeTensor {
+    let (client, dim, mut values) = (x.client.clone(), CubeDim::new_1d(UNITS), x);
+    loop {
+        let len = values.shape().num_elements() / groups;
+        let parts = len.div_ceil(COMPARED);
+        let shape = Shape::from([groups * parts]);
+        let largest = empty_device_contiguous_dtype(client.clone(), values.device(), shape, DType::F32);
+        largest_of_parts::launch(
+            &client,
+            calculate_cube_count_elemwise(&client, groups * parts, dim),
+            dim,
+            values.into_buffer_arg(),
+            largest.clone().into_buffer_arg(),
+            len as u32,
+            parts as u32,
+        );
+        if parts == 1 {
+            return largest;
+        }
+        values = largest;
+    }
+}
+
+/// Largest finite magnitude of each part of each group of `len` elements. A part has every `parts`-th element, so that neighbouring
+/// units read neighbouring elements.
+#[cube(launch)]
+fn largest_of_parts(x: &[f32], largest: &mut [f32], len: u32, parts: u32) {
+    if ABSOLUTE_POS < largest.len() {
+        let (len, parts) = (len as usize, parts as usize);
+        let group = ABSOLUTE_POS / parts;
+        let mut place = ABSOLUTE_POS % parts;
+        let mut bits = 0u32;
+        while place < len {
+            let magnitude = u32::reinterpret(x[group * len + place]) & MAGNITUDE;
+            bits = max(bits, select(magnitude < INFINITY, magnitude, 0u32));
+            place += parts;
+        }
+        largest[ABSOLUTE_POS] = f32::reinterpret(bits);
+    }
 }
 
 #[cube(launch)]
