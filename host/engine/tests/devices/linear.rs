@@ -5,9 +5,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::{io::Write as _, path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use altgrad_config::{DeviceChoice, MasterWeightsChoice, PluginsSection, PrecisionChoice, SteChoice};
+use altgrad_end_to_end::{Random, skipped, stage};
 use altgrad_loader::{FormatPlugin, Registry};
 
 use altgrad_engine::{
@@ -51,13 +52,10 @@ struct Rule {
 }
 
 fn benches() -> Vec<Bench> {
-    let stage = std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
-    let dir = Some(PathBuf::from(stage).join("plugins").display().to_string());
+    let dir = Some(stage().join("plugins").display().to_string());
     let open = |choice| {
-        let device = ComputeDevice::open(choice).map_err(|error| {
-            // Past the test harness's capture, so that it is seen in a green run too.
-            let _ = writeln!(std::io::stderr(), "SKIPPED quantized linear layers: {}", error.message);
-        });
+        let device = ComputeDevice::open(choice);
+        let device = device.map_err(|error| skipped("quantized linear layers", &error.message));
         let registry =
             Registry::open(&PluginsSection { dir: dir.clone(), ..PluginsSection::default() }).unwrap();
         device.ok().map(|device| Bench { device, registry })
@@ -154,11 +152,8 @@ fn nearest(values: &[(f64, usize)], x: f64) -> f64 {
 
 /// Values of about unit size, none twice, with a fixed seed.
 fn data(len: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed;
-    let mut uniform = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
-    };
+    let mut random = Random::seeded(seed);
+    let mut uniform = || random.unit() as f32 - 0.5;
     (0..len).map(|_| (uniform() + uniform() + uniform()) * 2.0).collect()
 }
 

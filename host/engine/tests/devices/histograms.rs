@@ -6,10 +6,10 @@
 #![cfg(feature = "gpu")]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use altgrad_config::{DeviceChoice, PluginsSection};
-use altgrad_end_to_end::skipped;
+use altgrad_end_to_end::{Random, skipped, stage};
 use altgrad_engine::{
     device::ComputeDevice,
     quant::{
@@ -41,11 +41,8 @@ const MODES: [Rounding; 4] =
 
 /// Numbers of about a unit, with a few of other sizes, from a generator with a fixed seed.
 fn data(len: usize, unit: f32, mean: f32) -> Vec<f32> {
-    let mut state = 5u64;
-    let mut uniform = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
-    };
+    let mut random = Random::seeded(5);
+    let mut uniform = || random.unit() as f32 - 0.5;
     let value = |i: usize, x: f32| if i % 16 == 3 { x * 4.0 } else { x };
     (0..len).map(|i| value(i, (uniform() + uniform() + uniform()) * unit) + mean).collect()
 }
@@ -78,9 +75,7 @@ fn histogram(
 #[test]
 fn devices_collect_the_cpus_histograms() {
     const TEST: &str = "devices_collect_the_cpus_histograms";
-    let stage =
-        std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test-gpu`");
-    let dir = Some(PathBuf::from(stage).join("plugins").display().to_string());
+    let dir = Some(stage().join("plugins").display().to_string());
     let registry = Registry::open(&PluginsSection { dir, ..PluginsSection::default() }).unwrap();
     let cpu = ComputeDevice::cpu();
     let open = |choice| ComputeDevice::open(choice).map_err(|error| skipped(TEST, &error.message)).ok();

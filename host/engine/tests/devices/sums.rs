@@ -1,0 +1,97 @@
+//! Sums of gradients on GPUs against their definitions in f64: counts and maxima exactly, sums to six digits, and the same bits again.
+//!
+//! A device that does not answer is reported as skipped.
+
+#![cfg(feature = "gpu")]
+#![allow(clippy::unwrap_used)]
+
+use altgrad_config::DeviceChoice;
+use altgrad_end_to_end::{Random, skipped};
+use altgrad_engine::{device::ComputeDevice, metrics::ops, read_back::ReadBack, tensor};
+use burn::tensor::Tensor;
+
+/// More elements than a launch has units; not a multiple of anything.
+const MANY: usize = 3_000_017;
+
+fn devices(test: &str) -> Vec<ComputeDevice> {
+    let open = |choice| ComputeDevice::open(choice).map_err(|error| skipped(test, &error.message)).ok();
+    [DeviceChoice::Wgpu, DeviceChoice::Cuda(0)].into_iter().filter_map(open).collect()
+}
+
+/// Positive numbers, so that errors of sums do not cancel; every seventh is dead, every fifth negative if `signs`.
+fn numbers(seed: u64, signs: bool) -> Vec<f32> {
+    let mut random = Random::seeded(seed);
+    let mut value = |i: usize| {
+        let x = random.unit() as f32 + 0.1;
+        let x = if i.is_multiple_of(7) { x * 1e-9 } else { x };
+        if signs && i.is_multiple_of(5) { -x } else { x }
+    };
+    (0..MANY).map(&mut value).collect()
+}
+
+fn read(slots: Tensor<1>) -> Vec<[f32; ops::SLOT]> {
+    let mut read_back = ReadBack::default();
+    let slot = read_back.ask(slots);
+    read_back.read().unwrap().rows(slot).unwrap().to_vec()
+}
+
+fn close(what: &str, found: f64, expected: f64) {
+    assert!((found / expected - 1.0).abs() < 2e-6, "{what}: {found}, not {expected}");
+}
+
+#[test]
+fn devices_add_moments_in_a_fixed_order() {
+    for device in devices("devices_add_moments_in_a_fixed_order") {
+        let x = numbers(1, false);
+        let on_device = tensor::flat(x.clone(), &device.tensors);
+        let slots = read(ops::moments(&on_device));
+        assert_eq!(slots, read(ops::moments(&on_device)), "{}", device.label);
+        let mean = |of: fn(f64) -> f64| x.iter().map(|&x| of(x.into())).sum::<f64>() / MANY as f64;
+        let [sum, squares, dead, _] = ops::means(&slots);
+        close("mean", sum, mean(|x| x));
+        close("mean square", squares, mean(|x| x * x));
+        assert_eq!(dead, MANY.div_ceil(7) as f64 / MANY as f64, "{}", device.label);
+        let largest = x.iter().copied().fold(0f32, f32::max);
+        assert_eq!(ops::largest(&slots), f64::from(largest), "{}", device.label);
+    }
+}
+
+#[test]
+fn special_values_are_not_hidden() {
+    for device in devices("special_values_are_not_hidden") {
+        for len in [1, 7, 5000] {
+            for special in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                let mut x = vec![-1.0f32; len];
+                x[len - 1] = special;
+                let slots = read(ops::moments(&tensor::flat(x, &device.tensors)));
+                let what = format!("{special} of {len} on {}", device.label);
+                let largest = ops::largest(&slots);
+                assert_eq!((largest.is_nan(), largest.is_finite()), (special.is_nan(), false), "{what}");
+                assert!(!ops::means(&slots)[1].is_finite(), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn devices_compare_tensors_as_the_definition_does() {
+    for device in devices("devices_compare_tensors_as_the_definition_does") {
+        let (mut a, mut b) = (numbers(2, false), numbers(3, true));
+        // Zeros of both signs are one sign, and the smallest numbers have theirs.
+        (a[..4]).copy_from_slice(&[0.0, -0.0, f32::from_bits(1), f32::from_bits(1)]);
+        (b[..4]).copy_from_slice(&[-0.0, 1.0, 2.0, -2.0]);
+        let found = ops::agreement(
+            &tensor::flat(a.clone(), &device.tensors),
+            &tensor::flat(b.clone(), &device.tensors),
+        );
+        let [product, first, second, equal] = ops::means(&read(found));
+        let mean = |of: fn(f64, f64) -> f64| {
+            a.iter().zip(&b).map(|(&a, &b)| of(a.into(), b.into())).sum::<f64>() / MANY as f64
+        };
+        close("product", product, mean(|a, b| a * b));
+        close("first square", first, mean(|a, _| a * a));
+        close("second square", second, mean(|_, b| b * b));
+        let same = |a: f64, b: f64| f64::from(u8::from((a > 0.0) == (b > 0.0) && (a < 0.0) == (b < 0.0)));
+        assert_eq!(equal, mean(same), "{}", device.label);
+    }
+}
