@@ -20,14 +20,19 @@ impl ComputeDevice {
         Self { tensors: Device::flex(), label: "cpu".into() }
     }
 
-    /// The chosen device. `auto` is the first CUDA device if the build has CUDA and one answers, else the CPU.
+    /// The chosen device. `auto` is the first CUDA device if the build has CUDA and the device works, else the CPU. A GPU computes a
+    /// few values first.
     ///
     /// # Errors
-    /// [`Fault::Device`]: the build or the machine lacks the device.
+    /// [`Fault::Device`]: the build or the machine lacks the device, or it does not work.
     pub fn open(choice: DeviceChoice) -> Result<Self, Diagnostic> {
         match choice {
             DeviceChoice::Cpu => Ok(Self::cpu()),
-            DeviceChoice::Auto => Ok(cuda(0).unwrap_or_else(|_| Self::cpu())),
+            DeviceChoice::Auto if cuda_devices() == 0 => Ok(Self::cpu()),
+            DeviceChoice::Auto => Ok(cuda(0).unwrap_or_else(|error| {
+                tracing::warn!("{}: the CPU is used", error.message);
+                Self::cpu()
+            })),
             DeviceChoice::Cuda(index) => cuda(index),
             DeviceChoice::Wgpu => wgpu(),
         }
@@ -53,15 +58,35 @@ fn unavailable(device: &str, why: &str, hint: &str) -> Diagnostic {
     Diagnostic::new(Fault::Device, format!("device `{device}` is not available: {why}")).hint(hint)
 }
 
+/// A device that computes right; else why it is not available.
+#[cfg(feature = "gpu")]
+fn working(device: ComputeDevice, hint: &str) -> Result<ComputeDevice, Diagnostic> {
+    match crate::probe::check(&device.tensors) {
+        Ok(()) => Ok(device),
+        Err(why) => Err(unavailable(&device.label, &why, hint)),
+    }
+}
+
+/// Number of CUDA devices. Asking first matters: `Device::cuda` is lazy, and its first operation panics where there is none.
+fn cuda_devices() -> usize {
+    #[cfg(feature = "cuda")]
+    return Device::enumerate(burn::tensor::DeviceType::Cuda).into_vec().len();
+    #[cfg(not(feature = "cuda"))]
+    0
+}
+
 #[cfg(feature = "cuda")]
 fn cuda(index: u32) -> Result<ComputeDevice, Diagnostic> {
-    // Asking first matters: `Device::cuda` is lazy, and its first operation panics where there is none.
-    let found = Device::enumerate(burn::tensor::DeviceType::Cuda).into_vec().len();
+    let (found, label) = (cuda_devices(), format!("cuda:{index}"));
     if (index as usize) < found {
-        return Ok(ComputeDevice { tensors: Device::cuda(index as usize), label: format!("cuda:{index}") });
+        let device = ComputeDevice { tensors: Device::cuda(index as usize), label };
+        return working(
+            device,
+            "libnvrtc of CUDA 13, not newer than the driver, must be on the loader's search path (LD_LIBRARY_PATH), CUDA_PATH must name a folder with its include/, and the GPU must have free memory; or use device = \"cpu\"",
+        );
     }
     Err(unavailable(
-        &format!("cuda:{index}"),
+        &label,
         &format!("{found} CUDA devices answer"),
         "check the driver and CUDA_PATH, or use device = \"cpu\"",
     ))
@@ -85,7 +110,8 @@ fn wgpu() -> Result<ComputeDevice, Diagnostic> {
             "install a driver, or use device = \"cpu\"",
         ));
     }
-    Ok(ComputeDevice { tensors: Device::wgpu(burn::tensor::DeviceKind::DefaultDevice), label: "wgpu".into() })
+    let tensors = Device::wgpu(burn::tensor::DeviceKind::DefaultDevice);
+    working(ComputeDevice { tensors, label: "wgpu".into() }, "check the driver, or use device = \"cpu\"")
 }
 
 #[cfg(not(feature = "wgpu"))]

@@ -20,6 +20,8 @@ use cubecl::{
 };
 use sha2::{Digest, Sha256};
 
+use crate::kernel_limits::{accepted, declarable};
+
 /// Elements per cube up to [`MAX_CUBES`] cubes; more elements are strided.
 const ELEMENTS_PER_CUBE: usize = 1024;
 /// Enough to fill the largest GPUs, and few enough that one partial sum per cube is cheap to read back.
@@ -76,7 +78,7 @@ impl PluginKernel {
     /// Launches the text with its buffers.
     ///
     /// # Errors
-    /// `UNSUPPORTED`: it requires a buffer or scalar that does not exist.
+    /// `UNSUPPORTED`: it requires a buffer or scalar that does not exist, or a buffer has more elements than texts accept.
     pub fn launch<'a>(
         &self,
         client: &Client,
@@ -96,7 +98,7 @@ impl PluginKernel {
                 (false, true) => BufferIOAttr::WriteOnly,
                 (true, true) => BufferIOAttr::ReadWrite,
             };
-            lens.push(tensor.shape().num_elements() as u64);
+            lens.push(accepted(&self.text.entry, tensor.shape().num_elements())?);
             arguments = arguments.with_buffer_io(handle.clone().binding(), io);
         }
         let info = self.text.pack_info(scalars, &lens)?;
@@ -116,13 +118,14 @@ pub(crate) fn target(client: &Client) -> Option<KernelTarget> {
         None => return None,
     };
     let hardware = &properties.hardware;
+    let shared_bytes = hardware.max_shared_memory_size as u32;
     Some(KernelTarget {
         language,
         architecture,
         vector: 1,
         plane: [hardware.plane_size_min, hardware.plane_size_max],
         max_units_per_cube: hardware.max_units_per_cube,
-        max_shared_bytes: hardware.max_shared_memory_size as u32,
+        max_shared_bytes: declarable(language, shared_bytes),
     })
 }
 

@@ -20,6 +20,8 @@ pub mod curvature;
 pub mod debug;
 pub mod device;
 pub mod evaluate;
+#[cfg(any(feature = "gpu", test))]
+mod kernel_limits;
 #[cfg(feature = "gpu")]
 mod kernel_text;
 pub mod load_model;
@@ -29,6 +31,8 @@ pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod optimizer;
+#[cfg(feature = "gpu")]
+mod probe;
 pub mod quant;
 pub mod read_back;
 pub mod sample;
