@@ -7,9 +7,9 @@ use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 
 /// The whole report. `size` is the name of the model's size.
 pub(super) fn text(report: &BenchReport, size: &str) -> String {
-    let parts =
-        [heading(report, size), table(report).to_string(), phase_table(report).to_string(), memory(report)];
-    parts.join("\n") + &floors(report)
+    let phases = phase_table(report).map(|table| table.to_string());
+    let parts = [Some(heading(report, size)), Some(table(report).to_string()), phases, Some(memory(report))];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("\n") + &floors(report)
 }
 
 fn heading(report: &BenchReport, size: &str) -> String {
@@ -43,14 +43,17 @@ fn table(report: &BenchReport) -> Table {
     table
 }
 
-/// Milliseconds of each part of a step, one column per case.
-fn phase_table(report: &BenchReport) -> Table {
+/// Milliseconds of each part of a step, one column per case; `None` if no part was measured.
+fn phase_table(report: &BenchReport) -> Option<Table> {
+    let names: BTreeSet<&str> =
+        report.cases.iter().flat_map(|timing| timing.phases_ms.keys().copied()).collect();
+    if names.is_empty() {
+        return None;
+    }
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     let cases = report.cases.iter().map(|timing| timing.case.as_str());
     table.set_header(std::iter::once("ms in").chain(cases));
-    let names: BTreeSet<&str> =
-        report.cases.iter().flat_map(|timing| timing.phases_ms.keys().copied()).collect();
     for name in names {
         let times = report
             .cases
@@ -58,7 +61,7 @@ fn phase_table(report: &BenchReport) -> Table {
             .map(|timing| timing.phases_ms.get(name).map(|time| format!("{time:.2}")).unwrap_or_default());
         table.add_row(std::iter::once(name.to_string()).chain(times));
     }
-    table
+    Some(table)
 }
 
 /// A line, if the system reports memory.

@@ -125,12 +125,17 @@ fn seconds(device: &Device, mut work: impl FnMut()) -> Result<f64, Diagnostic> {
     for round in 0..WARMUP + ROUNDS {
         let start = Instant::now();
         work();
-        device.sync().map_err(|error| Diagnostic::run(format!("the device failed: {error}")))?;
+        wait(device)?;
         if round >= WARMUP {
             times.push(start.elapsed().max(Duration::from_nanos(1)).as_secs_f64());
         }
     }
     Ok(median(&times))
+}
+
+/// Waits for the end of the device's work.
+pub(super) fn wait(device: &Device) -> Result<(), Diagnostic> {
+    device.sync().map_err(|error| Diagnostic::run(format!("the device failed: {error}")))
 }
 
 /// Multiplications and additions of a step's matrix products, forward and backward, in units of 10^9: linear layers and

@@ -25,7 +25,7 @@ pub struct Timing {
     pub gflop: f64,
     /// Milliseconds they would take at the rate of one large f32 product.
     pub floor_ms: f64,
-    /// Milliseconds of a step's parts: medians. On a GPU, until the part is enqueued.
+    /// Milliseconds of a step's parts: medians; empty on a GPU, where parts overlap.
     pub phases_ms: BTreeMap<&'static str, f64>,
     /// The comparison with another trainer, if it has the mode.
     pub other: Option<Beside>,

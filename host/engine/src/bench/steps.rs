@@ -17,7 +17,7 @@ use super::{
     statistics::{least, median},
 };
 use crate::{
-    memory,
+    cpu_ops, memory,
     metrics::MetricRecord,
     setup::ReadyRun,
     train::step::{apply_update, compute_gradients, record_metrics},
@@ -99,7 +99,7 @@ pub fn measure(
 }
 
 /// Takes steps of all cases in turn; the first `warmup` do not count. `after` receives the number of completed counted
-/// steps.
+/// steps. Spans show phases on the CPU only: on a GPU they end when the work is enqueued.
 fn take_steps(
     runs: &mut [ReadyRun],
     times: &mut [Times],
@@ -115,7 +115,10 @@ fn take_steps(
             run.state.quant.begin_step(number);
             let taken = tracing::dispatcher::with_default(&subscriber, || take_step(run, number));
             let elapsed = taken?;
-            let phases = phases.take();
+            let mut phases = phases.take();
+            if !cpu_ops::is_available(&run.setup.device.tensors) {
+                phases.clear();
+            }
             if number >= first {
                 times.add(elapsed, phases);
             }
@@ -125,7 +128,7 @@ fn take_steps(
     Ok(())
 }
 
-/// Takes a step and records its metrics; returns the time of both.
+/// Takes a step and records its metrics; returns the time of both, up to the end of the device's work.
 pub(super) fn take_step(run: &mut ReadyRun, number: u64) -> Result<Duration, Diagnostic> {
     let ReadyRun { setup, state, .. } = run;
     let mut record = MetricRecord::new(number);
@@ -135,6 +138,7 @@ pub(super) fn take_step(run: &mut ReadyRun, number: u64) -> Result<Duration, Dia
     let elapsed = started.elapsed();
     tracing::debug_span!("recording")
         .in_scope(|| record_metrics(&mut record, setup, state, (&reading, &update), elapsed));
+    machine::wait(&setup.device.tensors)?;
     Ok(started.elapsed())
 }
 
