@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
 
-use altgrad_end_to_end::{Bench, Outcome, TINY, built, fixture, skipped};
+use altgrad_end_to_end::{Bench, Outcome, Random, TINY, built, fixture, skipped};
 
 /// Devices that may be there.
 const DEVICES: [&str; 2] = ["wgpu", "cuda:0"];
@@ -13,7 +13,6 @@ const FORMATS: [&str; 16] = [
     "E0M7", "E1M6", "E2M1", "E2M3", "E2M5", "E3M2", "E3M4", "E4M3", "E5M10", "E5M2", "E5M6", "E6M1", "E7M0",
     "E8M7", "INT4", "INT8",
 ];
-const MODES: [&str; 4] = ["nearest-even", "nearest-away", "toward-zero", "stochastic"];
 
 /// The devices that answer; the others are reported as skipped.
 fn devices(test: &str) -> Vec<&'static str> {
@@ -47,10 +46,9 @@ fn inputs(len: usize) -> Vec<u8> {
     let mut bits: Vec<u32> = (0..512).map(|top| top << 23).collect();
     bits.extend((0..512).map(|top| top << 23 | 0x0040_0000));
     bits.extend([0x7fc0_0000, 0xffc1_2345, 1, 0x8000_0001, 0x7f7f_ffff]);
-    let mut state = 1u64;
+    let mut random = Random::seeded(1);
     while bits.len() < len {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        bits.push((state >> 32) as u32);
+        bits.push((random.bits() >> 32) as u32);
     }
     // Finite values of ordinary size as well: there rounding has something to decide.
     let ordinary = |(i, bits): (usize, u32)| {
@@ -67,38 +65,53 @@ fn numbers(stdout: &str) -> Vec<(String, f64)> {
     numbers
 }
 
+/// One test per mode: each starts a host per format and length, which compiles the kernels anew.
 #[test]
-fn devices_round_like_the_cpu() {
-    for device in devices("devices_round_like_the_cpu") {
+fn devices_round_to_nearest_even_like_the_cpu() {
+    round_like_the_cpu("devices_round_to_nearest_even_like_the_cpu", "nearest-even", "1");
+}
+
+#[test]
+fn devices_round_to_nearest_away_like_the_cpu() {
+    round_like_the_cpu("devices_round_to_nearest_away_like_the_cpu", "nearest-away", "0.75");
+}
+
+#[test]
+fn devices_round_toward_zero_like_the_cpu() {
+    round_like_the_cpu("devices_round_toward_zero_like_the_cpu", "toward-zero", "100");
+}
+
+#[test]
+fn devices_round_stochastically_like_the_cpu() {
+    round_like_the_cpu("devices_round_stochastically_like_the_cpu", "stochastic", "0.001");
+}
+
+fn round_like_the_cpu(test: &str, mode: &str, scale: &str) {
+    for device in devices(test) {
         let bench = Bench::new();
         // Multiples of four take vectors, other lengths do not.
         for len in [40_000, 30_001] {
             fs::write(bench.path("in.f32"), inputs(len)).unwrap();
             for format in FORMATS {
-                for (mode, scale) in MODES.into_iter().zip(["1", "0.75", "100", "0.001"]) {
-                    let what = format!("{format} {mode} scale {scale} of {len} on {device}");
-                    let found = quantize(&bench, format, mode, scale, device, "device.f32");
-                    let expected = quantize(&bench, format, mode, scale, "cpu", "cpu.f32");
-                    assert_eq!((found.code, expected.code), (0, 0), "{what}: {}", found.stderr);
-                    let same = fs::read(bench.path("device.f32")).unwrap()
-                        == fs::read(bench.path("cpu.f32")).unwrap();
-                    assert!(same, "{what}: values differ");
-                    for ((name, found), (_, expected)) in
-                        numbers(&found.stdout).iter().zip(numbers(&expected.stdout))
-                    {
-                        // Counts and amax exactly; sums are f32 on a device. What a format cannot reach makes shrinkage
-                        // -1 exactly, but E8M7 reaches all.
-                        let tolerance = match name.as_str() {
-                            "quant/sqnr_db" => 1e-5,
-                            "quant/shrinkage" => 1e-7,
-                            _ => 0.0,
-                        };
-                        assert!(
-                            // Sums beyond f64's range are infinite, and equal.
-                            *found == expected || (found - expected).abs() <= tolerance,
-                            "{what}: {name} {found}, expected {expected}"
-                        );
-                    }
+                let what = format!("{format} {mode} scale {scale} of {len} on {device}");
+                let found = quantize(&bench, format, mode, scale, device, "device.f32");
+                let expected = quantize(&bench, format, mode, scale, "cpu", "cpu.f32");
+                assert_eq!((found.code, expected.code), (0, 0), "{what}: {}", found.stderr);
+                let same =
+                    fs::read(bench.path("device.f32")).unwrap() == fs::read(bench.path("cpu.f32")).unwrap();
+                assert!(same, "{what}: values differ");
+                let expected = numbers(&expected.stdout);
+                for ((name, found), (_, expected)) in numbers(&found.stdout).iter().zip(expected) {
+                    // Counts and amax exactly; sums are f32 on a device. What a format cannot reach makes shrinkage -1 exactly, but
+                    // E8M7 reaches all.
+                    let tolerance = match name.as_str() {
+                        "quant/sqnr_db" => 1e-5,
+                        "quant/shrinkage" => 1e-7,
+                        _ => 0.0,
+                    };
+                    // Sums beyond f64's range are infinite, and equal.
+                    let close = *found == expected || (found - expected).abs() <= tolerance;
+                    assert!(close, "{what}: {name} {found}, expected {expected}");
                 }
             }
         }
@@ -196,12 +209,15 @@ fn nvrtc() -> Result<PathBuf, String> {
 
 /// A folder with a `libcuda.so.1` that needs no GPU.
 fn driver(bench: &Bench) -> Result<PathBuf, String> {
-    let folder = bench.path("driver");
+    let (folder, source) = (bench.path("driver"), fixture("no_gpu.c"));
+    if !source.exists() {
+        return Err("the source of the driver is not here".into());
+    }
     fs::create_dir_all(&folder).unwrap();
     let library = folder.join("libcuda.so.1");
     let compiled = Command::new("g++")
         .args(["-x", "c", "-shared", "-fPIC", "-O1", "-o"])
-        .args([&library, &fixture("no_gpu.c")])
+        .args([&library, &source])
         .output()
         .map_err(|error| format!("g++ cannot be started: {error}"))?;
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
@@ -232,6 +248,35 @@ fn step_without_gpu(test: &str, bench: &Bench, rounding: &str) -> Option<Outcome
         return None;
     }
     Some(outcome)
+}
+
+/// A driver that answers is not enough: without a compiler nothing is computed. `auto` is then the CPU.
+#[test]
+fn a_device_without_a_compiler_is_not_available() {
+    const TEST: &str = "a_device_without_a_compiler_is_not_available";
+    let bench = Bench::new();
+    let driver = match driver(&bench) {
+        Ok(folder) => folder,
+        Err(why) => return skipped(TEST, &why),
+    };
+    // A library without NVRTC's functions, found before the machine's.
+    fs::copy(driver.join("libcuda.so.1"), driver.join("libnvrtc.so")).unwrap();
+    fs::write(bench.path("in.f32"), 1f32.to_le_bytes()).unwrap();
+    let on = |device: &str| {
+        let args = ["formats", "quantize", "E5M2", "--input", "in.f32", "--output", "out.f32"];
+        let env = [("LD_LIBRARY_PATH", driver.to_str().unwrap())];
+        bench.host_with(&[args.as_slice(), &["--device", device]].concat(), &env)
+    };
+    let outcome = on("cuda:0");
+    assert_eq!(outcome.code, 4, "{}", outcome.stderr);
+    if outcome.stderr.contains("this build has no CUDA") {
+        return skipped(TEST, reason(&outcome));
+    }
+    assert!(outcome.stderr.contains("hint: libnvrtc of CUDA 13"), "{}", outcome.stderr);
+    assert!(!bench.path("out.f32").exists());
+    let outcome = on("auto");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("device `cuda:0` is not available: "), "{}", outcome.stderr);
 }
 
 /// Forward, backward, clipping, the optimizer, rounding in the format's own kernels: all compiled for compute
