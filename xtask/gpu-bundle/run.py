@@ -2,14 +2,17 @@
 """Runs altgrad's GPU tests and benchmark on a machine without Rust.
 
 The script lies in the unpacked bundle. CUDA_PATH names the CUDA toolkit's folder, and the loader must find libnvrtc.
-`results.json` has the outcome of each part and is replaced whenever a part ends; `log.txt` has the output of all parts. A call
-ends after `--limit` seconds. The next call with the same `--out` skips the parts that have ended and repeats the one that was
-interrupted; a part that was interrupted twice has failed. Use another `--out` for other options. Exit code: 0 all parts passed, 1 a part failed, 3 the limit was reached.
+`results.json` has the outcome of each part and is replaced whenever a part ends; `log.txt` has the output of all parts. Both are
+copied to $OUT if that is set. A call ends after `--limit` seconds. The next call with the same `--out` skips the parts that have
+ended and repeats the one that was interrupted; a part that was interrupted twice has failed. Where `--out` was lost,
+`--continue FILE` begins with a copy of its `results.json`. Use another `--out` for other options. Exit code: 0 all parts passed,
+1 a part failed, 3 the limit was reached.
 """
 
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,8 +23,10 @@ from pathlib import Path
 BUNDLE = Path(__file__).resolve().parent
 HOST = BUNDLE / "altgrad-host"
 RUN_FILE = BUNDLE / "exp.toml"
-TESTS = ["gpu", "linear", "counts", "histograms"]
+TESTS = ["gpu", "devices"]
 SIZES = ["tiny", "seed", "gpt2"]
+# Cases of the benchmark; each but the first is a part, and is timed in turn with the first.
+CASES = ["fp32", "fp32+metrics", "bf16", "E5M2", "E5M2+metrics", "hybrid+metrics", "E5M2+metrics+shadow"]
 
 
 class LimitReached(Exception):
@@ -40,8 +45,9 @@ class Bundle:
         self.end = time.monotonic() + options.limit
         self.out = options.out.resolve()
         self.out.mkdir(parents=True, exist_ok=True)
-        self.file = self.out / "results.json"
-        self.results = json.loads(self.file.read_text()) if self.file.exists() else {"parts": {}}
+        self.file, self.text = self.out / "results.json", self.out / "log.txt"
+        before = self.file if self.file.exists() else options.before
+        self.results = json.loads(before.read_text()) if before else {"parts": {}}
         self.results.setdefault("calls", []).append(environment(options.device))
 
     def save(self):
@@ -49,6 +55,9 @@ class Bundle:
         beside = self.file.with_suffix(".tmp")
         beside.write_text(json.dumps(self.results, indent=1) + "\n")
         beside.replace(self.file)
+        if "OUT" in os.environ and Path(os.environ["OUT"]).resolve() != self.out:
+            for file in filter(Path.exists, [self.file, self.text]):
+                shutil.copy(file, os.environ["OUT"])
 
     def part(self, name, work):
         """Does a part, unless an earlier call did. `work` returns the part's result."""
@@ -72,7 +81,7 @@ class Bundle:
             print(f"{name}: {outcome['status']} ({outcome['seconds']:.1f} s)", flush=True)
 
     def log(self, text):
-        with open(self.out / "log.txt", "a", encoding="utf-8") as log:
+        with open(self.text, "a", encoding="utf-8") as log:
             log.write(text)
 
     def start(self, command):
@@ -169,10 +178,10 @@ def train(bundle):
     return json.loads((folder / "run.json").read_text())
 
 
-def kill_and_resume(bundle):
+def kill_and_resume(bundle, *more):
     """Kills a run after a checkpoint and resumes it: whether weights and metrics are those of a whole run."""
     whole, killed = fresh(bundle, "whole"), fresh(bundle, "killed")
-    often = ["--set", f"checkpoint.every={max(1, bundle.options.train_steps // 10)}"]
+    often = ["--set", f"checkpoint.every={max(1, bundle.options.train_steps // 10)}", *more]
     bundle.call(run(bundle, whole, *often))
     process = bundle.start(run(bundle, killed, *often))
     while not list(killed.glob("checkpoints/step-*")) and process.poll() is None:
@@ -192,22 +201,26 @@ def kill_and_resume(bundle):
     return {"bit_identical": same, "killed_after": checkpoints}
 
 
-def bench(bundle, size):
-    """Times all cases of a size, in turn with another trainer if one is given."""
+def bench(bundle, size, case):
+    """Times a case of a size and the first case in turn, and with another trainer if one is given."""
     options = bundle.options
+    cases = [option for name in (CASES[0], case) for option in ("--case", name)]
     steps = ["--steps", options.steps, "--warmup", options.warmup]
     other = ["--compare-with", options.compare_with] if options.compare_with else []
-    out, _ = bundle.call([HOST, "bench", "--device", options.device, "--size", size, "--json", *steps, *other])
+    command = [HOST, "bench", "--device", options.device, "--size", size, "--json", *cases, *steps, *other]
+    out, _ = bundle.call(command)
     return json.loads(out)
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")), help="default: $OUT, or here")
+    parser.add_argument("--out", type=Path, default=BUNDLE / "results", help="folder of results (default: %(default)s)")
+    parser.add_argument("--continue", dest="before", type=Path, metavar="FILE", help="results of earlier calls, where --out has none")
     parser.add_argument("--limit", type=float, default=570, help="seconds that this call may take (default: %(default)s)")
     parser.add_argument("--device", default="cuda:0", help="device of training and benchmark (default: %(default)s)")
     parser.add_argument("--compare-with", help="another trainer to time in turn, as `altgrad-host bench --help` says")
-    parser.add_argument("--sizes", nargs="+", default=SIZES, choices=SIZES, help="sizes of the benchmark")
+    parser.add_argument("--sizes", nargs="+", default=SIZES[:1], choices=SIZES, help="sizes of the benchmark (default: tiny)")
+    parser.add_argument("--cases", nargs="+", default=CASES[1:], help="cases of the benchmark (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=20, help="measured steps per case (default: %(default)s)")
     parser.add_argument("--warmup", type=int, default=3, help="steps before them (default: %(default)s)")
     parser.add_argument("--train-steps", type=int, default=500, help="steps of training runs (default: %(default)s)")
@@ -223,8 +236,10 @@ def main(arguments):
             tests(bundle, BUNDLE / "tests" / name)
         bundle.part("train", lambda: train(bundle))
         bundle.part("kill and resume", lambda: kill_and_resume(bundle))
-        for size in bundle.options.sizes:
-            bundle.part(f"bench {size}", lambda size=size: bench(bundle, size))
+        stored = ["--set", 'quant.master_weights="none"']
+        bundle.part("kill and resume without master weights", lambda: kill_and_resume(bundle, *stored))
+        for size, case in ((size, case) for size in bundle.options.sizes for case in bundle.options.cases):
+            bundle.part(f"bench {size} {case}", lambda size=size, case=case: bench(bundle, size, case))
     except LimitReached:
         print("The limit was reached: another call continues.", flush=True)
         return 3

@@ -7,6 +7,7 @@
 
 mod dist;
 mod docs;
+mod gpu_bundle;
 mod kernels;
 mod wheel;
 
@@ -32,8 +33,10 @@ usage: cargo xtask COMMAND
                               so, --texts writes all texts for reading
   test [ARGS...]              build (dev), stage into target/altgrad-dev, and cargo test --workspace ARGS...
   test-gpu [ARGS...]          build with CUDA and wgpu (dev), stage into target/altgrad-gpu, and run the GPU tests
-  gpu-bundle [--features F]   the GPU tests as an archive, target/altgrad-gpu-bundle.tgz, for a machine without Rust: build
-                              (release, CUDA unless F says otherwise) and pack; unpack there and run: python3 altgrad-gpu-bundle/run.py";
+  gpu-bundle [--features F] [--most-mib N]
+                              the GPU tests as an archive, target/altgrad-gpu-bundle.tar.xz, for a machine without Rust: build
+                              (release, CUDA unless F says otherwise) and pack; fails above N MiB (64); unpack there and run:
+                              python3 altgrad-gpu-bundle/run.py";
 
 /// Folder of a kind's plugins, and the kind in package names.
 const KINDS: [(&str, &str); 3] = [("formats", "format"), ("optimizers", "optimizer"), ("sinks", "sink")];
@@ -53,7 +56,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "kernels" => kernels::run(rest),
         Some((command, rest)) if command == "test" => test(rest),
         Some((command, rest)) if command == "test-gpu" => test_gpu(rest),
-        Some((command, rest)) if command == "gpu-bundle" => gpu_bundle(rest),
+        Some((command, rest)) if command == "gpu-bundle" => gpu_bundle::run(rest),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -97,49 +100,8 @@ fn test_gpu(args: &[String]) -> Result<u8, io::Error> {
     Ok(code(command.status()?))
 }
 
-/// The test binaries of GPUs: three of the engine, one of `tests/end-to-end`. The bundle's script names them too.
-const GPU_TESTS: [&str; 4] = ["linear", "counts", "histograms", "gpu"];
-
-/// The script of the archive for the GPU's machine, and the run file that it trains.
-const BUNDLE_FILES: [&str; 2] = ["xtask/gpu-bundle/run.py", "configs/exp.toml"];
-
-fn gpu_bundle(args: &[String]) -> Result<u8, io::Error> {
-    let features: Vec<String> =
-        if args.is_empty() { ["--features", "cuda"].map(String::from).to_vec() } else { args.to_vec() };
-    let fixture = ["-p", "altgrad-fixture-misbehaver"].map(String::from);
-    let folder = stage(&PACKED, &[features.as_slice(), &fixture].concat())?;
-    fs::create_dir_all(folder.join("tests"))?;
-    let library = "libaltgrad_fixture_misbehaver.so";
-    copy(&target_dir().join(PACKED.built).join(library), &folder.join(library))?;
-    let mut build = cargo();
-    build.args(["test", "--no-run", "--profile", PACKED.profile]).args(packages(&plugins()?)).args(fixture);
-    build
-        .args(["-p", "altgrad-engine", "-p", "altgrad-end-to-end"])
-        .args(GPU_TESTS.iter().flat_map(|test| ["--test", test]));
-    build.args(&features);
-    let output = build.output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        return Err(io::Error::other(said.into_owned()));
-    }
-    for test in GPU_TESTS {
-        // Executable tests/gpu/main.rs (target/release/deps/gpu-0123456789abcdef)
-        let sources = [format!("Executable tests/{test}.rs"), format!("Executable tests/{test}/main.rs")];
-        let line = said.lines().find(|line| sources.iter().any(|source| line.contains(source)));
-        let path = line.and_then(|line| line.split(['(', ')']).nth(1));
-        let path = path.ok_or_else(|| io::Error::other(format!("cargo built no test `{test}`: {said}")))?;
-        copy(&root().join(path), &folder.join("tests").join(test))?;
-    }
-    for file in BUNDLE_FILES.map(|file| root().join(file)) {
-        copy(&file, &folder.join(file.file_name().unwrap_or_default()))?;
-    }
-    let archive = target_dir().join("altgrad-gpu-bundle.tgz");
-    let mut tar = Command::new("tar");
-    tar.arg("-C").arg(target_dir()).arg("-czf").arg(&archive).arg(PACKED.staged);
-    let status = tar.status()?;
-    println!("{}", archive.display());
-    Ok(code(status))
-}
+/// The test binaries of GPUs: one of the engine, one of `tests/end-to-end`. The bundle's script names them too.
+const GPU_TESTS: [&str; 2] = ["devices", "gpu"];
 
 /// Host and plugins, for cargo.
 fn packages(plugins: &[Plugin]) -> Vec<String> {
@@ -159,8 +121,6 @@ struct Build {
 
 const RELEASE: Build = Build { profile: "release", built: "release", staged: "altgrad", workspace: false };
 const DEV: Build = Build { profile: "dev", built: "debug", staged: "altgrad-dev", workspace: true };
-const PACKED: Build =
-    Build { profile: "release", built: "release", staged: "altgrad-gpu-bundle", workspace: false };
 const GPU: Build = Build { profile: "dev", built: "debug", staged: "altgrad-gpu", workspace: false };
 
 /// Builds and puts host and plugins side by side; returns the folder.

@@ -1,4 +1,5 @@
-//! The script of the bundle for a GPU's machine, on the CPU: its parts, the limit of a call, and a second call that continues.
+//! The script of the bundle for a GPU's machine, on the CPU: its parts, the limit of a call, and a second call that continues with
+//! the results that were carried back.
 
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
@@ -28,32 +29,38 @@ fn a_call_ends_at_its_limit_and_the_next_one_continues() {
     for name in ["altgrad-host", "plugins"] {
         symlink(stage().join(name), bench.path("bundle").join(name)).unwrap();
     }
-    for name in ["gpu", "linear", "counts", "histograms"] {
+    for name in ["gpu", "devices"] {
         bench.write(&format!("bundle/tests/{name}"), TESTS);
         let path = bench.path("bundle/tests").join(name);
         fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
     bench.write("hang", "");
-    let call = |limit: &str| {
-        let short =
-            ["--device", "cpu", "--sizes", "tiny", "--steps", "1", "--warmup", "0", "--train-steps", "30"];
+    fs::create_dir(bench.path("carried")).unwrap();
+    let call = |limit: &str, more: &[&str]| {
+        let short = ["--device", "cpu", "--steps", "1", "--warmup", "0", "--train-steps", "30"];
         let mut script = Command::new("python3");
-        script.arg(bench.path("bundle/run.py")).args(short).args(["--limit", limit, "--out", "out"]);
-        script.current_dir(bench.path(".")).env("HANG", bench.path("hang"));
+        script.arg(bench.path("bundle/run.py")).args(short).args(["--cases", "E5M2", "bf16"]);
+        script.args(["--limit", limit]).args(more);
+        script.current_dir(bench.path(".")).env("HANG", bench.path("hang")).env("OUT", bench.path("carried"));
         script.env("XDG_STATE_HOME", stage().join("state"));
         script.output().unwrap()
     };
-    let results = || -> serde_json::Value { serde_json::from_str(&bench.read("out/results.json")).unwrap() };
+    let results =
+        || -> serde_json::Value { serde_json::from_str(&bench.read("carried/results.json")).unwrap() };
 
-    let first = call("5");
+    let first = call("5", &[]);
     assert_eq!(first.status.code(), Some(3), "{first:?}");
     assert_ne!(results()["parts"]["test gpu hangs"]["status"], "passed");
+    let first_log = bench.read("carried/log.txt");
     fs::remove_file(bench.path("hang")).unwrap();
-    let second = call("570");
+    // The machine's disk is another one.
+    fs::remove_dir_all(bench.path("bundle/results")).unwrap();
+    let second = call("570", &["--continue", "carried/results.json"]);
     assert_eq!(second.status.code(), Some(1), "a part failed: {second:?}");
-    let (parts, calls) = (&results()["parts"], &results()["calls"]);
+    let results = results();
+    let (parts, calls) = (&results["parts"], &results["calls"]);
     assert_eq!(calls.as_array().map(Vec::len), Some(2));
-    for binary in ["gpu", "linear", "counts", "histograms"] {
+    for binary in ["gpu", "devices"] {
         let part = |test: &str| &parts[format!("test {binary} {test}")];
         assert_eq!(part("passes")["status"], "passed");
         assert_eq!(part("passes")["result"]["skipped"][0], "SKIPPED passes: no such device");
@@ -62,13 +69,17 @@ fn a_call_ends_at_its_limit_and_the_next_one_continues() {
         assert_eq!(part("hangs")["status"], "passed");
     }
     assert_eq!(parts["train"]["result"]["status"], "completed", "{parts}");
-    let resumed = &parts["kill and resume"]["result"]["bit_identical"];
-    assert_eq!(
-        (&resumed["weights.safetensors"], &resumed["metrics.csv"]),
-        (&true.into(), &true.into()),
-        "{parts}"
-    );
-    assert!(parts["bench tiny"]["result"]["machine"]["copy_gb_s"].is_number(), "{parts}");
-    let log = bench.read("out/log.txt");
+    for part in ["kill and resume", "kill and resume without master weights"] {
+        let resumed = &parts[part]["result"]["bit_identical"];
+        let files = (&resumed["weights.safetensors"], &resumed["metrics.csv"]);
+        assert_eq!(files, (&true.into(), &true.into()), "{parts}");
+    }
+    for case in ["E5M2", "bf16"] {
+        let timed = &parts[format!("bench tiny {case}")]["result"];
+        let cases = [0, 1].map(|i| timed["cases"][i]["case"].as_str());
+        assert_eq!(cases, [Some("fp32"), Some(case)], "{parts}");
+        assert!(timed["machine"]["copy_gb_s"].is_number(), "{parts}");
+    }
+    let log = first_log + &bench.read("carried/log.txt");
     assert!(log.matches("== test gpu fails\n").count() == 1, "a part that ended is not repeated: {log}");
 }

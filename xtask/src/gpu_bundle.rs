@@ -1,0 +1,91 @@
+//! `cargo xtask gpu-bundle`: the GPU tests and the benchmark as one archive, for a machine with a GPU and without Rust.
+//!
+//! In it: the host and its plugins, the binaries of the tests, a run file, and `run.py`, which runs them all.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{Build, GPU_TESTS, cargo, copy, packages, plugins, root, stage, target_dir};
+
+/// The script of the archive, and the run file that it trains.
+const FILES: [&str; 2] = ["xtask/gpu-bundle/run.py", "configs/exp.toml"];
+/// Largest size of the archive in MiB, unless `--most-mib` says otherwise.
+const MOST_MIB: u64 = 64;
+
+const PACKED: Build =
+    Build { profile: "release", built: "release", staged: "altgrad-gpu-bundle", workspace: false };
+
+pub fn run(args: &[String]) -> Result<u8, io::Error> {
+    let (most_mib, features) = read(args)?;
+    let fixture = ["-p", "altgrad-fixture-misbehaver"].map(String::from);
+    let folder = stage(&PACKED, &[features.as_slice(), &fixture].concat())?;
+    let library = "libaltgrad_fixture_misbehaver.so";
+    copy(&target_dir().join(PACKED.built).join(library), &folder.join(library))?;
+    copy_tests(&folder.join("tests"), &[fixture.as_slice(), &features].concat())?;
+    for file in FILES.map(|file| root().join(file)) {
+        copy(&file, &folder.join(file.file_name().unwrap_or_default()))?;
+    }
+    let archive = pack()?;
+    let mib = fs::metadata(&archive)?.len().div_ceil(1 << 20);
+    println!("{} ({mib} MiB)", archive.display());
+    if mib > most_mib {
+        return Err(io::Error::other(format!("the archive is larger than {most_mib} MiB (--most-mib)")));
+    }
+    Ok(0)
+}
+
+/// The limit in MiB, and cargo's options: CUDA, unless features are given.
+fn read(args: &[String]) -> Result<(u64, Vec<String>), io::Error> {
+    let (mut most_mib, mut rest) = (MOST_MIB, Vec::new());
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        if arg == "--most-mib" {
+            let number = args.next().and_then(|number| number.parse().ok());
+            most_mib = number.ok_or_else(|| io::Error::other("--most-mib N"))?;
+        } else {
+            rest.push(arg.clone());
+        }
+    }
+    let cuda = ["--features", "cuda"].map(String::from);
+    Ok((most_mib, if rest.is_empty() { cuda.to_vec() } else { rest }))
+}
+
+/// Builds the tests, and copies their binaries into an empty folder.
+fn copy_tests(to: &Path, build_args: &[String]) -> Result<(), io::Error> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    fs::create_dir_all(to)?;
+    let mut build = cargo();
+    build.args(["test", "--no-run", "--profile", PACKED.profile]).args(packages(&plugins()?));
+    build.args(["-p", "altgrad-engine", "-p", "altgrad-end-to-end"]);
+    build.args(GPU_TESTS.iter().flat_map(|test| ["--test", test])).args(build_args);
+    let output = build.output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(io::Error::other(said.into_owned()));
+    }
+    for test in GPU_TESTS {
+        // Executable tests/gpu/main.rs (target/release/deps/gpu-0123456789abcdef)
+        let source = format!("Executable tests/{test}/main.rs");
+        let line = said.lines().find(|line| line.contains(&source));
+        let path = line.and_then(|line| line.split(['(', ')']).nth(1));
+        let path = path.ok_or_else(|| io::Error::other(format!("cargo built no test `{test}`: {said}")))?;
+        copy(&root().join(path), &to.join(test))?;
+    }
+    Ok(())
+}
+
+/// Packs the staged folder without results of its script: with xz, or gzip where there is no xz.
+fn pack() -> Result<PathBuf, io::Error> {
+    let has_xz = Command::new("xz").arg("--version").output().is_ok();
+    let (compress, end) = if has_xz { ("--xz", "tar.xz") } else { ("--gzip", "tar.gz") };
+    let archive = target_dir().join(format!("{}.{end}", PACKED.staged));
+    let mut tar = Command::new("tar");
+    tar.arg(format!("--exclude={}/results", PACKED.staged)).arg("-C").arg(target_dir());
+    tar.arg(compress).arg("-cf").arg(&archive).arg(PACKED.staged).env("XZ_OPT", "-9");
+    if tar.status()?.success() { Ok(archive) } else { Err(io::Error::other("tar failed")) }
+}
