@@ -170,7 +170,7 @@ fn a_wandb_sink_without_a_key_is_told_by_check_and_at_the_start() {
     assert_eq!(check.code, 0, "{}", check.stderr);
     assert_snapshot!(
         check.stderr,
-        @"wandb: nothing is uploaded: no API key: set WANDB_API_KEY, or write it into netrc for machine api.wandb.ai. A run keeps its rows on disk for `altgrad-host wandb-upload`"
+        @"wandb: nothing is uploaded to https://api.wandb.ai: no API key: set WANDB_API_KEY, or write it into netrc for machine api.wandb.ai. A run keeps its rows on disk for `altgrad-host wandb-upload`"
     );
     assert!(host("check", "short").stderr.contains("what WANDB_API_KEY holds is not an API key"));
     assert!(!host("check", &"k".repeat(40)).stderr.contains("wandb"));
