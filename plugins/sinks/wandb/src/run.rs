@@ -47,7 +47,7 @@ pub(crate) struct OpenRun {
     /// Rows that the spool had and has no longer.
     cut_off: u64,
     /// Held while the run is open: one process writes.
-    _lock: File,
+    _lock: Arc<File>,
 }
 
 /// The description of rows that can still be sent.
@@ -97,7 +97,7 @@ impl OpenRun {
             };
         }
         fs::create_dir_all(&folder).map_err(|error| PluginError::io(&folder, error))?;
-        let lock = lock(&folder)?;
+        let lock = Arc::new(lock(&folder)?);
         if resume_step.is_none() {
             for old in [path.clone(), folder.join("uploaded.json"), folder.join(WRITTEN)] {
                 if old.exists() {
@@ -140,7 +140,7 @@ impl OpenRun {
         let ended = only_upload && index.end.is_some();
         let cut_off = if only_upload { cut_off(&folder, index.rows.len() as u64) } else { 0 };
         if options.mode == Mode::Online {
-            start(base_url, &identity, key.clone(), (shared.clone(), index, remote, pace))
+            start(base_url, &identity, key.clone(), (shared.clone(), index, remote, pace), lock.clone())
                 .map_err(|error| PluginError::io(&path, format!("no thread for the upload ({error})")))?;
         }
         Ok(Some(Self {

@@ -1,19 +1,20 @@
 //! The upload's thread: made at once, so that the start of a run does not wait, and observed until it
 //! ends.
 
-use std::{sync::Arc, thread};
+use std::{fs::File, sync::Arc, thread};
 
 use crate::{
     client::Client, index::Index, key::Key, options::Identity, pace::Pace, protocol::Wire, remote::Remote,
     say, shared::Shared, uploader::Uploader,
 };
 
-/// Starts the upload's thread.
+/// Starts the upload's thread. It keeps the lock of the folder until it ends, which may be after the end of the run.
 pub(crate) fn start(
     base_url: &str,
     identity: &Identity,
     key: Result<Key, String>,
     (shared, index, remote, pace): (Arc<Shared>, Index, Remote, Pace),
+    lock: Arc<File>,
 ) -> std::io::Result<()> {
     let (base_url, identity) = (base_url.to_string(), identity.clone());
     let key = match key {
@@ -42,6 +43,7 @@ pub(crate) fn start(
             say(&format!("{why}; the upload has stopped. The run continues, and its rows are kept on disk"));
         }
         ending.say(result.err());
+        drop(lock);
     };
     thread::Builder::new().name("wandb-upload".into()).spawn(upload).map(drop)
 }
