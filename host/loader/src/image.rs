@@ -136,7 +136,9 @@ fn seal(library: &Path, bytes: &[u8]) -> io::Result<File> {
 fn unique_path(file: &File) -> PathBuf {
     static EARLIER: AtomicUsize = AtomicUsize::new(0);
     let earlier = EARLIER.fetch_add(1, Ordering::Relaxed);
-    PathBuf::from(format!("/proc/self/fd/{}{}", "./".repeat(earlier), file.as_raw_fd()))
+    // The binary digits of the number of earlier paths, in components that change nothing.
+    let spelling = format!("{earlier:b}").replace('1', "./").replace('0', "/");
+    PathBuf::from(format!("/proc/self/fd/{spelling}{}", file.as_raw_fd()))
 }
 
 /// A copy in a folder that only this user can enter; it is deleted with the folder, its mapping stays.
@@ -150,6 +152,8 @@ fn copy(library: &CheckedFile) -> io::Result<(TempDir, PathBuf)> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use altgrad_end_to_end::skipped;
 
     use super::*;
@@ -173,9 +177,10 @@ mod tests {
     fn a_number_that_is_used_again_has_another_path() {
         let file = File::open(std::env::current_exe().unwrap()).unwrap();
         // Paths are equal without their `.` components; the dynamic loader compares bytes.
-        let [one, other] = [unique_path(&file), unique_path(&file)];
-        assert_ne!(one.as_os_str(), other.as_os_str());
-        assert_eq!(fs::read_link(one).unwrap(), fs::read_link(other).unwrap());
+        let paths: Vec<PathBuf> = (0..5000).map(|_| unique_path(&file)).collect();
+        assert_eq!(paths.iter().map(|path| path.as_os_str()).collect::<BTreeSet<_>>().len(), 5000);
+        let targets: BTreeSet<PathBuf> = paths.iter().map(|path| fs::read_link(path).unwrap()).collect();
+        assert_eq!(targets.len(), 1);
     }
 
     #[test]
