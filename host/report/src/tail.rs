@@ -5,6 +5,7 @@ use std::{
     io::{Read, Seek, SeekFrom},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use csv::ReaderBuilder;
@@ -16,11 +17,14 @@ const CHUNK: u64 = 4 << 20;
 #[derive(Debug)]
 pub(super) struct Tail {
     path: PathBuf,
-    /// Device and inode: a file that is replaced is read from its start.
-    identity: Option<(u64, u64)>,
+    identity: Option<Identity>,
     offset: u64,
     header: Vec<String>,
 }
+
+/// Device, inode and time of creation: a file that is replaced is read from its start. The second replacement can have the inode
+/// of the first file; not every file system records the time.
+type Identity = (u64, u64, Option<SystemTime>);
 
 /// The result of reading a file's new lines.
 #[derive(Debug, Default)]
@@ -50,7 +54,7 @@ impl Tail {
     fn try_look(&mut self) -> Option<NewRows> {
         let mut file = File::open(&self.path).ok()?;
         let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-        let identity = Some((metadata.dev(), metadata.ino()));
+        let identity = Some((metadata.dev(), metadata.ino(), metadata.created().ok()));
         let is_anew = self.identity != identity || metadata.len() < self.offset;
         if is_anew {
             (self.identity, self.offset) = (identity, 0);
@@ -105,9 +109,17 @@ mod tests {
         assert!(tail.look().rows.is_empty());
         // As the csv sink adds a column: another file under the same name.
         let beside = folder.path().join("beside");
-        fs::write(&beside, "step,a,b\n0,1,\n").unwrap();
-        fs::rename(&beside, &path).unwrap();
+        let replace = |text: &str| {
+            fs::write(&beside, text).unwrap();
+            fs::rename(&beside, &path).unwrap();
+        };
+        replace("step,a,b\n0,1,\n");
         let third = tail.look();
         assert_eq!((third.is_anew, third.rows.len(), third.header.len()), (true, 1, 3));
+        // The second file may get the inode of the one that was read.
+        replace("step,a,b,c\n");
+        replace("step,a,b,c\n0,1,,\n1,2,,\n");
+        let fourth = tail.look();
+        assert_eq!((fourth.is_anew, fourth.rows.len(), fourth.header.len()), (true, 2, 4));
     }
 }

@@ -178,7 +178,6 @@ impl Sink for CsvSink {
     }
 
     fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
-        self.remove_later_rows()?;
         let (mut values, mut times, mut layers) = (Vec::new(), Vec::new(), Vec::new());
         for metric in metrics {
             match place(&metric.name) {
@@ -195,7 +194,9 @@ impl Sink for CsvSink {
         let tables = self.tables()?;
         tables.metrics.append(step, &values)?;
         tables.layers.append(step, &layers)?;
-        tables.timings.append(step, &times)
+        tables.timings.append(step, &times)?;
+        // After the rows, so that a file that also gets a column is replaced once.
+        self.remove_later_rows()
     }
 
     fn histogram(&mut self, step: u64, histogram: &Histogram<'_>) -> Result<(), PluginError> {

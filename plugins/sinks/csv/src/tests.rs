@@ -4,6 +4,7 @@
 use std::{
     fs,
     io::{self, Write as _},
+    os::unix::fs::MetadataExt,
 };
 
 use altgrad_plugin_api::ConfigValue;
@@ -233,13 +234,12 @@ fn a_refused_run_leaves_all_rows() {
     sink.finish(RunOutcome::FAILED).unwrap();
     assert_eq!(files.map(|file| text(&folder, file)), before);
     let mut sink = open_from(&folder, &columns, Some(8), &state).unwrap();
-    let is_same = |first: &fs::Metadata| {
-        let now = fs::metadata(folder.path().join("metrics.csv")).unwrap();
-        std::os::unix::fs::MetadataExt::ino(first) == std::os::unix::fs::MetadataExt::ino(&now)
-    };
-    let first = fs::metadata(folder.path().join("metrics.csv")).unwrap();
+    // Open, so that no other file gets its inode.
+    let first = fs::File::open(folder.path().join("metrics.csv")).unwrap();
     log(&mut sink, 8, &[("a", 0.5)]).unwrap();
-    assert!(!is_same(&first), "readers that follow the file see another one");
+    let identity = |file: fs::Metadata| (file.dev(), file.ino());
+    let now = fs::metadata(folder.path().join("metrics.csv")).unwrap();
+    assert_ne!(identity(now), identity(first.metadata().unwrap()), "readers that follow the file");
     let metrics = text(&folder, "metrics.csv");
     assert!(
         metrics.starts_with("step,a,late,new\n") && metrics.ends_with("\n7,7.0,,\n8,0.5,,\n"),
