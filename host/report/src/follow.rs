@@ -5,6 +5,7 @@
 
 use std::{
     collections::BTreeMap,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -23,7 +24,7 @@ use super::{
     find,
     run::{self, RunState},
     series::Series,
-    sets::are_twins,
+    sets::{are_twins, have_other_data},
     tail::{NewRows, Tail},
 };
 
@@ -82,8 +83,9 @@ pub struct LiveRun {
 struct Followed {
     config: Config,
     status: Option<Status>,
-    /// Of `run.json` when it was read.
-    status_changed: Option<SystemTime>,
+    /// Of `run.json` when it was read: device, inode, length and time of change. The clock of a file system ticks every few
+    /// milliseconds, so that two files written in a row can have one time.
+    status_file: Option<(u64, u64, u64, SystemTime)>,
     /// True if it ended and all of its rows were read.
     is_done: bool,
     state: RunState,
@@ -126,7 +128,11 @@ impl Follower {
         if known().map(|(path, _)| path).eq(self.twins.keys()) {
             return;
         }
-        let twin = |run: &Followed| known().find(|(_, other)| are_twins(&run.config, &other.config));
+        let is_twin = |run: &Followed, other: &Followed| {
+            are_twins(&run.config, &other.config)
+                && !have_other_data(run.status.as_ref(), other.status.as_ref())
+        };
+        let twin = |run: &Followed| known().find(|(_, other)| is_twin(run, other));
         let pairs = known().map(|(path, run)| (path.clone(), twin(run).map(|(twin, _)| twin.clone())));
         self.twins = pairs.collect();
     }
@@ -148,7 +154,7 @@ impl Followed {
         let [metrics, timings] = tails(path, &config);
         Self {
             status: None,
-            status_changed: None,
+            status_file: None,
             is_done: false,
             state: RunState::Unknown,
             metrics,
@@ -171,11 +177,12 @@ impl Followed {
                 [self.metrics, self.timings] = tails(path, &self.config);
             }
         }
-        let changed = std::fs::metadata(path.join(STATUS)).and_then(|metadata| metadata.modified()).ok();
-        if changed.is_none() || changed != self.status_changed {
+        let file = std::fs::metadata(path.join(STATUS)).ok();
+        let file = file.and_then(|file| Some((file.dev(), file.ino(), file.len(), file.modified().ok()?)));
+        if file.is_none() || file != self.status_file {
             self.is_done = false;
             self.status = Status::read(&path.join(STATUS)).ok().flatten();
-            self.status_changed = changed;
+            self.status_file = file;
         }
         if self.is_done {
             return;
@@ -333,6 +340,24 @@ mod tests {
         assert_eq!((b.step, b.loss, b.held_out), (3, Some(3.0), Some(3.25)), "a final evaluation is no step");
         // The end of the run is no alert.
         assert_eq!((a.against_twin, a.alerts, a.last_alert.as_deref()), (Some(0.5), 1, Some("step 2: much")));
+    }
+
+    #[test]
+    fn a_status_that_is_replaced_within_a_tick_of_the_clock_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        run(folder.path(), "a", "none", "0,5,5.5\n");
+        let mut follower = Follower::new(&[folder.path().to_path_buf()]);
+        follower.look();
+        assert!(follower.runs()[0].is_running);
+        let status = folder.path().join("a").join(STATUS);
+        let written = fs::metadata(&status).unwrap().modified().unwrap();
+        let failed = fs::read_to_string(&status).unwrap().replace("\"running\"", "\"failed\" ");
+        let beside = folder.path().join("beside");
+        fs::write(&beside, failed).unwrap();
+        fs::File::options().write(true).open(&beside).unwrap().set_modified(written).unwrap();
+        fs::rename(&beside, &status).unwrap();
+        follower.look();
+        assert_eq!(follower.runs()[0].state, "failed");
     }
 
     #[test]

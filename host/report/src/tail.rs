@@ -3,9 +3,8 @@
 use std::{
     fs::File,
     io::{Read, Seek, SeekFrom},
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
-    time::SystemTime,
 };
 
 use csv::ReaderBuilder;
@@ -17,14 +16,13 @@ const CHUNK: u64 = 4 << 20;
 #[derive(Debug)]
 pub(super) struct Tail {
     path: PathBuf,
-    identity: Option<Identity>,
+    /// Device and inode: a file that is replaced is read from its start.
+    identity: Option<(u64, u64)>,
     offset: u64,
+    /// The last line before `offset`. The second replacement of a file can have the inode of the first file, but not this line there.
+    last: Vec<u8>,
     header: Vec<String>,
 }
-
-/// Device, inode and time of creation: a file that is replaced is read from its start. The second replacement can have the inode
-/// of the first file; not every file system records the time.
-type Identity = (u64, u64, Option<SystemTime>);
 
 /// The result of reading a file's new lines.
 #[derive(Debug, Default)]
@@ -39,7 +37,7 @@ pub(super) struct NewRows {
 
 impl Tail {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, identity: None, offset: 0, header: Vec::new() }
+        Self { path, identity: None, offset: 0, last: Vec::new(), header: Vec::new() }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -54,10 +52,11 @@ impl Tail {
     fn try_look(&mut self) -> Option<NewRows> {
         let mut file = File::open(&self.path).ok()?;
         let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-        let identity = Some((metadata.dev(), metadata.ino(), metadata.created().ok()));
-        let is_anew = self.identity != identity || metadata.len() < self.offset;
+        let identity = Some((metadata.dev(), metadata.ino()));
+        let is_anew = self.identity != identity || !self.is_continued(&file);
         if is_anew {
             (self.identity, self.offset) = (identity, 0);
+            self.last.clear();
             self.header.clear();
         }
         let mut found = NewRows { is_anew, ..NewRows::default() };
@@ -68,6 +67,9 @@ impl Tail {
             // A line without its end is still being written.
             bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
             self.offset += bytes.len() as u64;
+            if let Some(line) = bytes.split_inclusive(|byte| *byte == b'\n').next_back() {
+                self.last = line.to_vec();
+            }
             found.rows = records(&bytes);
         }
         if self.header.is_empty() && !found.rows.is_empty() {
@@ -76,6 +78,12 @@ impl Tail {
         found.header.clone_from(&self.header);
         found.rows.retain(|row| row.len() == self.header.len());
         Some(found)
+    }
+
+    /// True if the line that was read last is still in its place.
+    fn is_continued(&self, file: &File) -> bool {
+        let mut line = vec![0; self.last.len()];
+        file.read_exact_at(&mut line, self.offset - self.last.len() as u64).is_ok() && line == self.last
     }
 }
 
