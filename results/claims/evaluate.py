@@ -12,7 +12,7 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 sys.path.append(str(HERE.parent))
-from paired import SEEDS, T_800, T_975, difference, holm, quantile  # noqa: E402
+from paired import SEEDS, T_975, difference, holm, least_detectable  # noqa: E402
 
 MATRICES = ["baseline", "hybrid", "split", "rates", "stored", "fp4", "swiglu", "gains", "attention", "states"]
 # Cells that the cases of a matrix are compared with, if these are not (baseline, fp32) or those of the rate.
@@ -48,7 +48,7 @@ def tables(rows):
     for matrix in MATRICES[1:]:
         pairs = {cell: baseline_of(cell) for cell in complete if cell[0] == matrix and cell != baseline_of(cell)}
         found = {cell: difference(complete[cell], complete[other]) for cell, other in pairs.items() if other in complete}
-        corrected, strictest = holm(found), quantile(0.05 / max(len(found), 1))
+        corrected, least = holm(found), least_detectable(len(found))
         print(f"\n{matrix}: {len(found)} tests\n\n| case | rate | held-out loss | minus baseline | smallest detectable difference |\n|---|---:|---:|---:|---:|")
         for cell, of in cells.items():
             if cell[0] != matrix:
@@ -60,7 +60,7 @@ def tables(rows):
                 mean, error, _ = found[cell]
                 text = f"{mean:+.4f} ± {T_975 * error:.4f}".replace("-", "−")
                 text = f"**{text}**" if corrected[cell] < 0.05 else text
-                detectable = f"{(strictest + T_800) * error:.4f}"
+                detectable = f"{least * error:.4f}"
             print(f"| {cell[1]} | {cell[2]} | {loss} | {text} | {detectable} |")
 
 

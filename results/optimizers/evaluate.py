@@ -12,7 +12,7 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 sys.path.append(str(HERE.parent))
-from paired import SEEDS, T_800, T_975, difference, holm, quantile  # noqa: E402
+from paired import SEEDS, T_975, difference, holm, least_detectable  # noqa: E402
 
 FORMATS = ["fp32", "e4m3", "e5m2", "e3m4", "e2m1", "e7m0"]
 
@@ -59,11 +59,11 @@ def family(cells, baseline_of):
     """Text of each cell's difference to its baseline, and the smallest detectable difference."""
     pairs = {key: baseline_of(key) for key in cells}
     found = {key: difference(cells[key], cells[other]) for key, other in pairs.items() if other in cells and key != other}
-    corrected, strictest = holm(found), quantile(0.05 / max(len(found), 1))
+    corrected, least = holm(found), least_detectable(len(found))
     texts = {}
     for key, (mean, error, _) in found.items():
         text = f"{mean:+.4f} ± {T_975 * error:.4f}".replace("-", "−")
-        texts[key] = (f"**{text}**" if corrected[key] < 0.05 else text, (strictest + T_800) * error)
+        texts[key] = (f"**{text}**" if corrected[key] < 0.05 else text, least * error)
     return texts
 
 
@@ -97,6 +97,7 @@ def tables(loss_rows, rate_rows):
     optimizers(cells, "stiffness", "madam", "StiffnessAdamW minus Madam")
     optimizers(cells, "muon", "soap", "Muon minus SOAP")
     storages(cells)
+    master_weights(cells)
 
 
 def shown(cell):
@@ -119,6 +120,15 @@ def storages(cells):
     print("\n| format | optimizer | feedback minus stochastic | detectable |\n|---|---|---:|---:|")
     for key, cell in texts.items():
         print(f"| {key[0]} | {key[2]} | {' | '.join(shown(cell))} |")
+
+
+def master_weights(cells):
+    """Each storage without master weights against master weights, with the same format and optimizer."""
+    texts = family({key: of for key, of in cells.items() if key[0] != "fp32"}, lambda key: (key[0], "master", key[2]))
+    print("\n| format | optimizer | stochastic minus master | detectable | feedback minus master | detectable |\n|---|---|---:|---:|---:|---:|")
+    for form, _, optimizer in (key for key in cells if key[0] != "fp32" and key[1] == "master"):
+        columns = [text for storage in ("stochastic", "feedback") for text in shown(texts.get((form, storage, optimizer)))]
+        print(f"| {form} | {optimizer} | {' | '.join(columns)} |")
 
 
 def read(name):

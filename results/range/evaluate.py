@@ -12,7 +12,7 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 sys.path.append(str(HERE.parent))
-from paired import SEEDS, T_800, T_975, differences_to_fp32, losses_of, records  # noqa: E402
+from paired import SEEDS, T_975, differences_to_fp32, losses_of, records  # noqa: E402
 
 FORMATS = ["E4M3", "E5M2", "E3M4", "E7M0", "E1M6", "E2M1"]
 METRICS = ["range", "kurtosis", *(f"sqnr_db/{format}" for format in FORMATS)]
@@ -50,11 +50,11 @@ def losses(sweep, name):
     """Writes the losses of a sweep. Text of each case's difference to fp32, and the smallest detectable difference."""
     cells = losses_of(runs_of(sweep))
     write(name, [["case", "seed", "held_out_loss"], *records(cells)])
-    found, corrected, strictest = differences_to_fp32(cells)
+    found, corrected, least = differences_to_fp32(cells)
     columns = {case: "incomplete | " for case in cells if case != "fp32"}
     for case, (mean, error, _) in found.items():
         text = f"{mean:+.4f} ± {T_975 * error:.4f}".replace("-", "−")
-        columns[case] = f"{f'**{text}**' if corrected[case] < 0.05 else text} | {(strictest + T_800) * error:.4f}"
+        columns[case] = f"{f'**{text}**' if corrected[case] < 0.05 else text} | {least * error:.4f}"
     return columns
 
 

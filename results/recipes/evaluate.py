@@ -12,7 +12,7 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
-from paired import SEEDS, T_975, T_800, difference, holm, quantile  # noqa: E402
+from paired import SEEDS, T_975, difference, holm, least_detectable  # noqa: E402
 
 # Columns of casts.csv, and the metrics of which each has the mean over the measured steps.
 METRICS = {
@@ -80,7 +80,7 @@ def cells_of_casts(seeds):
 def table():
     losses = {recipe: {seed: loss for seed, (loss,) in seeds.items()} for recipe, seeds in by_recipe("losses.csv").items()}
     found = {recipe: difference(of, losses[BASELINE]) for recipe, of in losses.items() if recipe not in (BASELINE, TWINS[0])}
-    corrected, strictest = holm(found), quantile(0.05 / len(found)) + T_800
+    corrected, least = holm(found), least_detectable(len(found))
     for recipe, seeds in by_recipe("casts.csv").items():
         values = list(losses[recipe].values())
         mean = sum(values) / SEEDS
@@ -90,7 +90,7 @@ def table():
             own = TWINS[1] if recipe == TWINS[0] else recipe
             delta, error, _ = found[own]
             text = f"{delta:+.4f} ± {T_975 * error:.4f}"
-            shown = [f"**{text}**" if corrected[own] < 0.05 else text, f"{strictest * error:.4f}"]
+            shown = [f"**{text}**" if corrected[own] < 0.05 else text, f"{least * error:.4f}"]
         print("|", " | ".join([recipe, f"{mean:.4f} ± {deviation:.4f}", *shown, *cells_of_casts(seeds)]), "|")
 
 

@@ -1,7 +1,7 @@
 """Record and table of the reference experiment: python3 results/reference/evaluate.py [RUNS]
 
 RUNS is the sweep's folder (`runs/reference`). Writes steps.csv beside this file, and prints the table of README.md: each run at the last
-evaluation after the first step that it shares with bf16. Runs that are not in the folder keep their recorded rows. Without RUNS it prints the table of the recorded
+evaluation after the first step that it shares with bf16. Writes and prints the fractions of zeroed gradients too, zeroed.csv. Runs that are not in the folder keep their recorded rows. Without RUNS it prints the table of the recorded
 file. A test of the project computes it again.
 """
 
@@ -24,19 +24,32 @@ DIGITS = {"train_loss": 4, "held_out_loss": 6, "gradient_cosine": 6, "bit_stall"
 # Steps between the rows of steps.csv; a row in between is kept if it has an evaluation.
 EVERY = 10
 MARGIN = 0.1
+# Layer types by the endings of their weights' names; the head is tied to the token embedding.
+LAYER_TYPES = {"attn.c_attn": "qkv", "attn.c_proj": "attention output", "mlp.c_fc": "MLP up", "mlp.c_proj": "MLP down", "wte": "head"}
 
 
-def recorded():
-    with open(HERE / "steps.csv", newline="") as file:
+def recorded(name):
+    with open(HERE / name, newline="") as file:
         return list(csv.reader(file))[1:]
+
+
+def write(name, head, rows):
+    rows = [head, *rows]
+    with open(HERE / name, "w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def in_order(runs):
+    """Label and folder of each run, in the order of the matrix."""
+    for run in json.loads((pathlib.Path(runs) / "sweep.json").read_text())["runs"]:
+        yield run["axes"]["case"], pathlib.Path(runs) / run["name"]
 
 
 def steps(runs):
     """Rows of steps.csv, runs in the order of the matrix. The final evaluation has the number of the steps done."""
-    before = recorded()
-    for run in json.loads((pathlib.Path(runs) / "sweep.json").read_text())["runs"]:
-        label = run["axes"]["case"]
-        record = pathlib.Path(runs) / run["name"] / "metrics.csv"
+    before = recorded("steps.csv")
+    for label, folder in in_order(runs):
+        record = folder / "metrics.csv"
         if not record.exists():
             yield from (row for row in before if row[0] == label)
             continue
@@ -45,6 +58,30 @@ def steps(runs):
                 if int(row["step"]) % EVERY == 0 or row["val/loss"]:
                     cells = ((name, row.get(metric)) for name, metric in METRICS.items())
                     yield label, row["step"], *(f"{float(cell):.{DIGITS[name]}f}" if cell else "" for name, cell in cells)
+
+
+def zeroed(runs):
+    """Rows of zeroed.csv: of rounded gradients, the fraction of non-zero elements that become zero; mean over layers and measured steps."""
+    before = recorded("zeroed.csv")
+    for label, folder in in_order(runs):
+        if not (folder / "layers.csv").exists():
+            yield from (row for row in before if row[0] == label)
+            continue
+        rates = {layer_type: [] for layer_type in LAYER_TYPES.values()}
+        with open(folder / "layers.csv", newline="") as file:
+            for _, layer, metric, value in csv.reader(file):
+                if metric == "quant/grad/underflow_rate":
+                    rates[next(of for name, of in LAYER_TYPES.items() if layer.endswith(f"{name}.weight"))].append(float(value))
+        yield from ((label, of, f"{sum(found) / len(found):.6f}") for of, found in rates.items() if found)
+
+
+def zeroed_table(rows):
+    runs = {}
+    for label, layer_type, rate in rows:
+        runs.setdefault(label, {})[layer_type] = f"{100 * float(rate):.2f}"
+    print(f"\n| layer type | {' | '.join(runs)} |\n|---|{'---:|' * len(runs)}")
+    for layer_type in LAYER_TYPES.values():
+        print(f"| {layer_type} | {' | '.join(of.get(layer_type, '') for of in runs.values())} |")
 
 
 def table(rows):
@@ -68,10 +105,10 @@ def table(rows):
 
 def main(runs=None):
     if runs:
-        rows = [["run", "step", *METRICS], *steps(runs)]
-        with open(HERE / "steps.csv", "w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
-    table(recorded())
+        write("steps.csv", ["run", "step", *METRICS], [*steps(runs)])
+        write("zeroed.csv", ["run", "layer_type", "zeroed"], [*zeroed(runs)])
+    table(recorded("steps.csv"))
+    zeroed_table(recorded("zeroed.csv"))
 
 
 main(*sys.argv[1:])

@@ -17,7 +17,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).parent
 sys.path.append(str(HERE.parent))
-from paired import T_800, T_975, difference, holm, quantile  # noqa: E402
+from paired import T_975, difference, holm, least_detectable  # noqa: E402
 
 FORMATS = ["fp32", "E3M4", "E4M3", "E5M2", "E7M0", "E2M1"]
 # The lowest rate that is tried.
@@ -87,13 +87,13 @@ def factors(rows):
     whole = {cell: of for cell, of in rates.items() if len(of) == len(SEEDS)}
     cells = [(form, optimizer) for optimizer in OPTIMIZERS for form in FORMATS[1:]]
     found = {cell: difference(whole[cell], whole["fp32", cell[1]]) for cell in cells if cell in whole and ("fp32", cell[1]) in whole}
-    corrected, strictest = holm(found), quantile(0.05 / max(len(found), 1))
+    corrected, least = holm(found), least_detectable(len(found))
     print("\n| optimizer | format | factor | 95 % interval | detectable |\n|---|---|---:|---:|---:|")
     for (form, optimizer), (mean, error, _) in found.items():
         text = f"{2**mean:.2f}"
         text = f"**{text}**" if corrected[form, optimizer] < 0.05 else text
         low, high = (2 ** (mean + side * T_975 * error) for side in (-1, 1))
-        print(f"| {optimizer} | {form} | {text} | {low:.2f} to {high:.2f} | {2 ** ((strictest + T_800) * error):.2f} |")
+        print(f"| {optimizer} | {form} | {text} | {low:.2f} to {high:.2f} | {2 ** (least * error):.2f} |")
 
 
 def main(host=None):
