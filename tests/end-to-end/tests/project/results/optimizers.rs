@@ -119,3 +119,34 @@ fn the_comparison_of_storages_is_that_of_its_records() {
     let other = |cell: &Cell| vec![cell[0].clone(), "stochastic".into(), cell[2].clone()];
     check_family(is_meant, other, [0, 2], 10);
 }
+
+#[test]
+fn the_comparison_with_master_weights_is_that_of_its_records() {
+    let (page, cells) = (read("results/optimizers/README.md"), losses("results/optimizers/losses.csv"));
+    let of = |format: &str, storage: &str, optimizer: &str| {
+        [format, storage, optimizer].map(String::from).to_vec()
+    };
+    let other = |cell: &Cell| of(&cell[0], "master", &cell[2]);
+    let without = cells.iter().filter(|(cell, _)| cell[0] != "fp32" && cell[1] != "master");
+    let found: BTreeMap<_, _> =
+        without.map(|(cell, own)| (cell.clone(), difference(own, &cells[&other(cell)]))).collect();
+    let texts = family(&found);
+    for cell in cells.keys().filter(|cell| cell[1] == "master") {
+        let [stochastic, feedback] =
+            ["stochastic", "feedback"].map(|storage| columns(texts.get(&of(&cell[0], storage, &cell[2]))));
+        let row = format!("| {} | {} | {stochastic} | {feedback} |", cell[0], cell[2]);
+        assert!(page.contains(&row), "results/optimizers/README.md lacks {row}");
+    }
+    let significant = |storage: &str, sign: f64| {
+        let is_one = |cell: &&&Cell| cell[1] == storage && found[**cell].mean * sign > 0.0;
+        texts
+            .iter()
+            .filter(|(_, (text, _))| text.starts_with("**"))
+            .map(|(cell, _)| cell)
+            .filter(is_one)
+            .count()
+    };
+    let counts =
+        [significant("stochastic", 1.0), significant("stochastic", -1.0), significant("feedback", 1.0)];
+    assert_eq!((found.len(), counts), (70, [7, 4, 1]), "as claimed in results/");
+}
