@@ -12,19 +12,36 @@ fn the_counts_of_alerts_are_those_of_their_records() {
     let healthy = runs.iter().filter(|run| run[0] == "healthy" && !is_failing(run));
     let (healthy, alarmed): (usize, usize) =
         healthy.fold((0, 0), |(all, alarmed), run| (all + 1, alarmed + usize::from(!run[6].is_empty())));
-    let mut leads: Vec<i64> = runs
-        .iter()
-        .filter(|run| is_failing(run) && !run[5].is_empty())
-        .map(|run| run[3].parse::<i64>().unwrap() - run[5].parse::<i64>().unwrap())
-        .filter(|lead| *lead > 0)
-        .collect();
-    leads.sort_unstable();
+    let number = |cell: &str| cell.parse::<i64>().unwrap();
+    // The step at which a failure begins, where the first alert is not before the first median over ten steps.
+    let early = read("results/alerts/early.csv");
+    let begins = |run: &str| {
+        let row = early.lines().find_map(|line| line.strip_prefix(run)?.strip_prefix(','));
+        row.map(|row| row.split(',').map(str::to_string).collect::<Vec<_>>())
+    };
+    let (mut before, mut late, mut silent) = (0, Vec::new(), 0);
+    for run in runs.iter().filter(is_failing) {
+        match (run[5], begins(run[1])) {
+            ("", None) => silent += 1,
+            (alert, None) if number(alert) < 9 => before += 1,
+            (alert, Some(row)) => {
+                assert_eq!(row[1], alert, "{}", run[1]);
+                match number(alert) - number(&row[0]) {
+                    lead if lead < 0 => before += 1,
+                    late_by => late.push(late_by),
+                }
+            }
+            (_, None) => panic!("results/alerts/early.csv lacks {}", run[1]),
+        }
+    }
+    let (least, most) = (late.iter().min().unwrap(), late.iter().max().unwrap());
     let rows = [
         format!("| runs of `healthy.toml` that train well | {healthy} |"),
         format!("| of them raised an alert | {alarmed} |"),
         format!("| failing runs of both files | {} |", runs.iter().filter(is_failing).count()),
-        format!("| of them raised an alert before the failure begins | {} |", leads.len()),
-        format!("| median of the steps between alert and failure | {} |", leads[leads.len() / 2]),
+        format!("| of them raised an alert before the failure begins | {before} |"),
+        format!("| of them raised the first alert later, by {least} to {most} steps | {} |", late.len()),
+        format!("| of them raised no alert | {silent} |"),
     ];
     let page = read("results/alerts/README.md");
     for row in rows {
@@ -193,4 +210,21 @@ fn the_table_of_the_reference_experiment_is_that_of_its_record() {
         let is_same = |(shown, of): (f64, f64)| (shown - of).abs() <= of * 0.005;
         assert!(shown.is_some() == overflow.is_some() && shown.zip(overflow).is_none_or(is_same), "{row}");
     }
+}
+
+#[test]
+fn the_table_of_zeroed_gradients_is_that_of_its_record() {
+    let (page, record) = (read("results/reference/README.md"), read("results/reference/zeroed.csv"));
+    let rows: Vec<Vec<&str>> = record.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    let mut runs: Vec<&str> = rows.iter().map(|row| row[0]).collect();
+    runs.dedup();
+    for layer_type in ["qkv", "attention output", "MLP up", "MLP down", "head"] {
+        let cell = |run: &&str| {
+            let found = rows.iter().find(|row| row[..2] == [*run, layer_type]);
+            found.map_or(String::new(), |row| format!("{:.2}", 100.0 * row[2].parse::<f64>().unwrap()))
+        };
+        let row = format!("| {layer_type} | {} |", runs.iter().map(cell).collect::<Vec<_>>().join(" | "));
+        assert!(page.contains(&row), "results/reference/README.md lacks {row}");
+    }
+    assert!(page.contains(&format!("| layer type | {} |", runs.join(" | "))));
 }
