@@ -21,6 +21,19 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     fs::read(path)
 }
 
+/// Reads a regular file that may be missing.
+///
+/// # Errors
+/// The operating system's error, or the path is no regular file.
+pub fn read_if_exists(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match read(path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        contents => contents.map(Some),
+    }
+}
+
 /// Writes a file under a temporary name in its folder, flushes it to the disk, and renames it: no half-written
 /// file ever bears the name.
 ///
@@ -46,16 +59,14 @@ pub fn sync_folder(folder: &Path) {
 }
 
 /// Opens the file, made if missing, and locks it until it is closed. Waits while another process holds the lock. The
-/// system releases the lock however this process ends.
+/// system releases the lock however this process ends. Where the file system has no locks, nothing is held.
 ///
 /// # Errors
-/// The operating system's error; where the system has no locks, nothing is held.
+/// The file cannot be opened.
 pub fn hold(path: &Path) -> io::Result<File> {
     let file = File::options().create(true).append(true).open(path)?;
-    match file.lock() {
-        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
-        locked => locked.map(|()| file),
-    }
+    while file.lock().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
+    Ok(file)
 }
 
 /// Bytes as lower-case hex digits, as hashes are written.
@@ -77,6 +88,10 @@ mod tests {
         assert_eq!(read(&path)?, b"two");
         assert_eq!(fs::read_dir(folder.path())?.count(), 1);
         assert!(read(folder.path()).is_err());
+        assert_eq!(read_if_exists(&path)?.as_deref(), Some(&b"two"[..]));
+        assert_eq!(read_if_exists(&folder.path().join("missing"))?, None);
+        assert_eq!(read_if_exists(&path.join("below a file"))?, None);
+        assert!(read_if_exists(folder.path()).is_err());
         #[cfg(unix)]
         assert!(read(Path::new("/dev/zero")).is_err());
         Ok(())

@@ -193,6 +193,7 @@ fn train(
     Ok(Some(report))
 }
 
+/// 130 for an interrupted run with a checkpoint of its last step.
 fn exit_code(report: &RunReport) -> ExitCode {
     if report.interrupted && !report.checkpoint_failed {
         ExitCode::from(interrupt::EXIT_CODE)

@@ -38,14 +38,18 @@ impl Evaluator {
         let corpus = Corpus::open(data).map_err(|error| error.at(model.source.locate("data.dataset")))?;
         model.check_vocab(&corpus.tokenizer)?;
         let state = model.state()?;
+        let trained_on = match &state {
+            Some(state) => Some(state.data.fingerprint.clone()),
+            None => model.data_fingerprint()?,
+        };
+        if trained_on.is_some_and(|trained_on| trained_on != corpus.fingerprint()) {
+            return Err(Diagnostic::config(
+                "the data differ from those that the model was trained on (fingerprint of the tokens)",
+            )
+            .at(&corpus.description)
+            .hint("restore the corpus of the run; its checkpoints and run.json have the fingerprint of all tokens"));
+        }
         if let Some(state) = &state {
-            if state.data.fingerprint != corpus.fingerprint() {
-                return Err(Diagnostic::config(
-                    "the data differ from those that the model was trained on (fingerprint of the tokens)",
-                )
-                .at(&corpus.description)
-                .hint("restore the corpus of the run; its checkpoint has the fingerprint of all tokens"));
-            }
             quant.restore_history(&state.quant)?;
             quant.begin_step(state.step);
         }

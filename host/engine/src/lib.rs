@@ -13,6 +13,7 @@
 
 pub mod bench;
 pub mod checkpoint;
+mod checksums;
 pub mod cpu_ops;
 #[cfg(feature = "gpu")]
 mod cube_parts;

@@ -95,6 +95,14 @@ impl SavedModel {
         Ok(last.filter(|state| state.step == record.steps))
     }
 
+    /// The fingerprint of the tokens that the run of the final weights was trained on, if its record has it.
+    ///
+    /// # Errors
+    /// The record is damaged.
+    pub fn data_fingerprint(&self) -> Result<Option<String>, Diagnostic> {
+        Ok(self.record()?.and_then(|record| record.data_fingerprint))
+    }
+
     /// The run file with the casts that were in force when the weights were written, if a schedule changed them.
     ///
     /// # Errors

@@ -1,9 +1,6 @@
 //! The files that a run's csv sink writes: the run file may give them names of their own.
 
-use std::{
-    io::ErrorKind,
-    path::{Component, Path, PathBuf},
-};
+use std::path::{Component, Path, PathBuf};
 
 use altgrad_base::files;
 use toml::{Table, Value};
@@ -49,9 +46,9 @@ impl CsvFiles {
     /// # Errors
     /// One sentence: the run file cannot be read.
     pub fn read(folder: &Path) -> Result<Self, String> {
-        let bytes = match files::read(&folder.join(CONFIG)) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
-            read => read.map_err(|error| format!("`{CONFIG}`: {error}"))?,
+        let bytes = files::read_if_exists(&folder.join(CONFIG));
+        let Some(bytes) = bytes.map_err(|error| format!("`{CONFIG}`: {error}"))? else {
+            return Ok(Self::default());
         };
         let text = String::from_utf8(bytes).map_err(|_| format!("`{CONFIG}`: it is not UTF-8 text"))?;
         let config =

@@ -102,11 +102,34 @@ impl EventLog {
         }
     }
 
+    /// Makes the events so far durable: a checkpoint is not to outlive those before it.
+    pub fn sync(&mut self) {
+        if let Some(Err(error)) = self.file.as_ref().map(File::sync_data) {
+            self.fault.get_or_insert(fault(&self.path, &error));
+        }
+    }
+
     /// The reason why events are missing from the file; `None` if none are.
     #[must_use]
     pub fn finish(self) -> Option<Diagnostic> {
         self.fault
     }
+}
+
+/// The places of the events of a kind in a run's file; none without a file.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn places(path: &Path, kind: &str) -> std::io::Result<Vec<String>> {
+    #[derive(Deserialize)]
+    struct Placed {
+        kind: String,
+        place: String,
+    }
+    let bytes = files::read_if_exists(path)?.unwrap_or_default();
+    let lines = bytes.split(|byte| *byte == b'\n');
+    let placed = lines.filter_map(|line| serde_json::from_slice::<Placed>(line).ok());
+    Ok(placed.filter(|line| line.kind == kind).map(|line| line.place).collect())
 }
 
 /// Keeps only the complete lines of earlier steps.
@@ -115,10 +138,7 @@ fn cut(path: &Path, step: u64) -> std::io::Result<()> {
     struct Dated {
         step: u64,
     }
-    let bytes = match files::read(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        bytes => bytes?,
-    };
+    let Some(bytes) = files::read_if_exists(path)? else { return Ok(()) };
     let earlier = |line: &&[u8]| {
         line.ends_with(b"\n") && serde_json::from_slice::<Dated>(line).is_ok_and(|line| line.step < step)
     };
@@ -176,6 +196,26 @@ mod tests {
         assert!(text.starts_with("{\"step\":1}\n{\"step\":2}\n{\"unix_s\":"), "{text}");
         assert_eq!(text.lines().count(), 3);
         assert_eq!(EventLog::resume(folder.path().join("new"), 7).finish(), None);
+    }
+
+    #[test]
+    fn places_are_those_of_whole_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(EVENTS);
+        let found = || places(&path, "overflow");
+        assert_eq!(found().unwrap(), [""; 0], "there is no file");
+        let mut log = EventLog::open(path.clone());
+        log.write(&event());
+        log.write(&Event { place: Some("h.0".into()), ..event() });
+        log.write(&Event { place: Some("h.1".into()), kind: "other", ..event() });
+        log.sync();
+        assert_eq!(log.finish(), None);
+        let torn = b"{\"kind\":\"overflow\",\"place\":\"h.2";
+        std::fs::write(&path, [&std::fs::read(&path).unwrap()[..], &torn[..]].concat()).unwrap();
+        assert_eq!(found().unwrap(), ["h.0"]);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(found().is_err());
     }
 
     #[test]

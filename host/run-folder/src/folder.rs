@@ -1,7 +1,7 @@
 //! The folder of a run: claimed before training, with a fixed set of files.
 //!
 //! `config.toml` (resolved), `run.json` (status, device, versions, plugins, timings), `weights.safetensors` at the end,
-//! `checkpoints`, and the files of sinks. A folder that is not empty is refused, unless the run is resumed.
+//! `checkpoints`, the files of sinks, and `.lock`. A folder that is not empty is refused, unless the run is resumed.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -25,6 +25,8 @@ pub const STATUS: &str = "run.json";
 pub const CONFIG: &str = "config.toml";
 /// The final weights.
 pub const WEIGHTS: &str = "weights.safetensors";
+/// The file whose lock keeps other processes out of a folder.
+const LOCK: &str = ".lock";
 /// The hint about a folder that cannot be used.
 const OTHER_PLACE: &str = "choose another folder with `--out DIR`";
 
@@ -41,9 +43,10 @@ const RETRY: Duration = Duration::from_millis(10);
 pub struct RunFolder {
     /// The path, and the files that were made for it.
     claim: Claim,
-    /// The open folder, at any path. Its lock keeps other processes out, and the system releases it however this process ends. None
-    /// where folders cannot be opened.
+    /// The open folder, at any path. None where folders cannot be opened.
     held: Option<File>,
+    /// Keeps other processes out. The system releases it however this process ends. None where the file system has no locks.
+    _lock: Option<File>,
 }
 
 impl RunFolder {
@@ -88,8 +91,12 @@ impl RunFolder {
         fs::create_dir_all(&path).map_err(failed)?;
         // Of two runs that found the folder empty at the same time, one gets it.
         File::create_new(path.join(STATUS)).map_err(failed)?;
-        let held = lock(&path, RUNNING)?;
-        Ok(Self { claim: Claim { path, created, reopened: false }, held })
+        let lock = lock(&path, RUNNING)?;
+        Ok(Self::locked(Claim { path, created, reopened: false }, lock))
+    }
+
+    fn locked(claim: Claim, lock: Option<File>) -> Self {
+        Self { held: File::open(&claim.path).ok(), claim, _lock: lock }
     }
 
     /// True if an earlier part of a run is there.
@@ -106,11 +113,11 @@ impl RunFolder {
     pub fn reopen(path: &Path) -> Result<Self, Diagnostic> {
         let path = std::path::absolute(path)
             .map_err(|error| Diagnostic::config(format!("the run folder cannot be used ({error})")))?;
-        let held = lock_patiently(&path)?;
-        if held.is_some() {
+        let lock = lock_patiently(&path)?;
+        if lock.is_some() {
             left_behind::remove(&path);
         }
-        Ok(Self { claim: Claim { path, created: None, reopened: true }, held })
+        Ok(Self::locked(Claim { path, created: None, reopened: true }, lock))
     }
 
     /// Takes the folder of a process that has ended.
@@ -118,8 +125,8 @@ impl RunFolder {
     /// # Errors
     /// Another process uses the folder.
     pub(crate) fn taken_over(claim: Claim) -> Result<Self, Diagnostic> {
-        let held = lock(&claim.path, RUNNING)?;
-        Ok(Self { claim, held })
+        let lock = lock(&claim.path, RUNNING)?;
+        Ok(Self::locked(claim, lock))
     }
 
     /// The folder's path, and the files that were made for it.
@@ -187,7 +194,7 @@ impl RunFolder {
             }
             Place::Deleted => Err(Diagnostic::run("the run folder was deleted during the run")
                 .at(self.claim.path.display())
-                .hint("nothing more of this run can be kept")),
+                .hint("its files are lost; start the run again with `--out DIR`")),
         }
     }
 
@@ -231,11 +238,12 @@ fn lock_patiently(path: &Path) -> Result<Option<File>, Diagnostic> {
     }
 }
 
-/// Locks a folder until the file is closed; `None` where the system has no locks. `taken` is the error if another process holds it.
+/// Locks a folder until the file is closed, by a file in it: on NFS, locks of folders do not reach other nodes. `None` where the file
+/// system has no locks, or the file cannot be made. `taken` is the error if another process holds it.
 pub fn lock(path: &Path, taken: &str) -> Result<Option<File>, Diagnostic> {
-    let Ok(folder) = File::open(path) else { return Ok(None) };
-    match folder.try_lock() {
-        Ok(()) => Ok(Some(folder)),
+    let Ok(file) = File::options().create(true).append(true).open(path.join(LOCK)) else { return Ok(None) };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
         Err(TryLockError::Error(_)) => Ok(None),
         Err(TryLockError::WouldBlock) => Err(Diagnostic::config(taken)
             .at(path.display())
@@ -261,7 +269,7 @@ mod tests {
             names.sort();
             names
         };
-        assert_eq!(names(), [".altgrad-reserve", STATUS]);
+        assert_eq!(names(), [".altgrad-reserve", LOCK, STATUS]);
         #[cfg(unix)]
         {
             use std::os::unix::fs::MetadataExt;
@@ -269,7 +277,8 @@ mod tests {
             assert!(reserve.blocks() * 512 >= 1 << 18, "{} blocks", reserve.blocks());
         }
         folder.write_last(STATUS, b"last").unwrap();
-        assert_eq!((fs::read(path.join(STATUS)).unwrap(), names()), (b"last".to_vec(), vec![STATUS.into()]));
+        let expected = (b"last".to_vec(), vec![LOCK.into(), STATUS.into()]);
+        assert_eq!((fs::read(path.join(STATUS)).unwrap(), names()), expected);
         // Without reserved space it is an ordinary write.
         folder.write_last(STATUS, b"once more").unwrap();
         assert_eq!(fs::read(path.join(STATUS)).unwrap(), b"once more");
@@ -278,7 +287,7 @@ mod tests {
         fs::write(path.join(".altgrad-x1y2z3"), "half").unwrap();
         drop(folder);
         RunFolder::reopen(&path).unwrap();
-        assert_eq!(names(), [STATUS]);
+        assert_eq!(names(), [LOCK, STATUS]);
     }
 
     #[test]
@@ -326,6 +335,19 @@ mod tests {
             call()
         };
         thread::scope(|scope| scope.spawn(limited).join().unwrap())
+    }
+
+    /// NFS has locks of regular files only.
+    #[test]
+    fn one_process_has_a_folder_by_the_lock_of_a_regular_file() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("run");
+        let folder = RunFolder::claim(&path).unwrap();
+        let file = || File::open(path.join(LOCK)).unwrap();
+        assert!(file().metadata().unwrap().is_file() && file().try_lock().is_err());
+        assert_eq!(lock(&path, "taken").unwrap_err().message, "taken");
+        drop(folder);
+        assert!(lock(&path, "taken").unwrap().is_some());
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Makes the folder if it is not there, and locks it.
+    /// Makes the folder if it is not there, and locks it, where the file system has locks.
     ///
     /// # Errors
     /// The folder cannot be written, or another preparation uses it.
@@ -32,12 +32,12 @@ impl Claim {
         made.reverse();
         fs::create_dir_all(folder).map_err(failed)?;
         let lock = File::create(folder.join(LOCK)).map_err(failed)?;
-        lock.try_lock().map_err(|error| match error {
-            fs::TryLockError::WouldBlock => Diagnostic::config("another preparation works in this folder")
+        // Any other error is of a file system without locks.
+        if let Err(fs::TryLockError::WouldBlock) = lock.try_lock() {
+            return Err(Diagnostic::config("another preparation works in this folder")
                 .at(folder.display())
-                .hint("wait for it"),
-            fs::TryLockError::Error(error) => failed(error),
-        })?;
+                .hint("wait for it"));
+        }
         let folder = folder.to_path_buf();
         Ok(Self { _cleanup: Cleanup::new(move || remove_empty(&folder, &made)), _lock: lock })
     }

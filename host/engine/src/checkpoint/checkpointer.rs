@@ -28,6 +28,9 @@ use super::{
 /// Number of anomalies that a run keeps: the first ones are the most informative.
 const MOST_ANOMALIES: usize = 3;
 
+/// The kind of the event of a complete checkpoint.
+pub(super) const WRITTEN: &str = "checkpoint";
+
 /// The checkpoints of a run.
 #[derive(Debug)]
 pub struct Checkpointer {
@@ -85,7 +88,8 @@ impl Checkpointer {
     ) -> Self {
         let folder = run_folder.join(CHECKPOINTS);
         let best = retention::target(&folder, BEST).and_then(|path| super::read::val_loss(&path));
-        let anomalies = layout::list(&folder, CheckpointKind::Anomaly).len();
+        // If they cannot be listed, more than enough are kept.
+        let anomalies = layout::list(&folder, CheckpointKind::Anomaly).unwrap_or_default().len();
         let step = from.as_ref().map_or(0, |(step, _)| *step);
         let archive = Archive {
             folder,
@@ -215,7 +219,7 @@ impl Checkpointer {
         }
         let level = if remarks.is_empty() { AlertLevel::INFO } else { AlertLevel::WARN };
         let text = [vec![format!("written: {name}")], remarks].concat().join("; ");
-        Event { place: Some(name), ..Event::new(step, level, "checkpoint", text) }
+        Event { place: Some(name), ..Event::new(step, level, WRITTEN, text) }
     }
 
     fn failed(&mut self, step: u64, fault: Diagnostic) -> Event {
@@ -235,7 +239,7 @@ impl Checkpointer {
     #[must_use]
     pub fn is_own_newest(&self, path: &Path) -> bool {
         let real = |path: &Path| fs::canonicalize(path).ok();
-        let newest = layout::list(&self.archive.folder, CheckpointKind::Step).pop();
+        let newest = layout::list(&self.archive.folder, CheckpointKind::Step).unwrap_or_default().pop();
         newest.and_then(|(_, newest)| real(&newest)).is_some_and(|newest| real(path) == Some(newest))
     }
 

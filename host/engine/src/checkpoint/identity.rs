@@ -76,6 +76,12 @@ impl RunIdentity {
         })
     }
 
+    /// The training data.
+    #[must_use]
+    pub fn data(&self) -> &CorpusRecord {
+        &self.data
+    }
+
     /// Differences that make it a different run from the one that wrote the checkpoint.
     ///
     /// # Errors

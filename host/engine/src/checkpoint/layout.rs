@@ -1,11 +1,14 @@
 //! Names: the folders of checkpoints and the files in one.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use altgrad_run_folder::folder::CONFIG;
+
+/// One line per file, as sha256sum writes it.
+pub use crate::checksums::CHECKSUMS;
 
 /// Folder of checkpoints in the run folder.
 pub const CHECKPOINTS: &str = "checkpoints";
@@ -21,17 +24,21 @@ pub const OPTIMIZER: &str = "optimizer.safetensors";
 pub const METER: &str = "meter.safetensors";
 /// All other state.
 pub const STATE: &str = "state.toml";
-/// One line per file, as sha256sum writes it.
-pub const CHECKSUMS: &str = "checksums";
 /// Files of tensors.
 pub const TENSORS: [&str; 3] = [MODEL, OPTIMIZER, METER];
 /// Every file that has a checksum, in the order they are written.
 pub const FILES: [&str; 5] = [MODEL, OPTIMIZER, METER, CONFIG, STATE];
 
+/// Prefix of a regular checkpoint.
+pub(super) const STEP: &str = "step-";
+/// Prefix of an anomaly.
+const ANOMALY: &str = "anomaly-step-";
 /// Prefix of a checkpoint that is being written.
 pub(super) const UNFINISHED: &str = ".unfinished-";
 /// Prefix of a checkpoint that is being removed.
 pub(super) const REMOVED: &str = ".removed-";
+/// Prefix of a checkpoint whose name another one is about to take: complete until that one has it.
+pub(super) const REPLACED: &str = ".replaced-";
 /// Prefix of checkpoints of an abandoned continuation.
 pub(super) const SET_ASIDE: &str = "set-aside-";
 
@@ -49,26 +56,40 @@ pub enum CheckpointKind {
 #[must_use]
 pub fn name(kind: CheckpointKind, step: u64) -> String {
     match kind {
-        CheckpointKind::Step => format!("step-{step:06}"),
-        CheckpointKind::Anomaly => format!("anomaly-step-{step:06}"),
+        CheckpointKind::Step => format!("{STEP}{step:06}"),
+        CheckpointKind::Anomaly => format!("{ANOMALY}{step:06}"),
     }
 }
 
-/// The checkpoints of a kind in a folder, by ascending step, without validation.
-#[must_use]
-pub fn list(folder: &Path, kind: CheckpointKind) -> Vec<(u64, PathBuf)> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut found: Vec<(u64, PathBuf)> = entries
-        .filter_map(|entry| {
-            let file_name = entry.file_name();
-            let file_name = file_name.to_str()?;
-            let prefix = if kind == CheckpointKind::Anomaly { "anomaly-step-" } else { "step-" };
-            let step = file_name.strip_prefix(prefix)?.parse().ok()?;
-            (file_name == name(kind, step)).then(|| (step, entry.path()))
-        })
-        .collect();
+/// The names in a folder of checkpoints; none if there is no folder.
+///
+/// # Errors
+/// The folder cannot be read, or is a link that leads nowhere: its checkpoints are lost, not missing.
+pub(super) fn names(folder: &Path) -> io::Result<Vec<String>> {
+    match fs::symlink_metadata(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        found => found.map(drop)?,
+    }
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        names.extend(entry?.file_name().into_string().ok());
+    }
+    Ok(names)
+}
+
+/// The checkpoints of a kind in a folder, by ascending step, without validation; none if there is no folder.
+///
+/// # Errors
+/// The folder cannot be read, or is a link that leads nowhere.
+pub fn list(folder: &Path, kind: CheckpointKind) -> io::Result<Vec<(u64, PathBuf)>> {
+    let prefix = if kind == CheckpointKind::Anomaly { ANOMALY } else { STEP };
+    let checkpoint = |found: String| {
+        let step = found.strip_prefix(prefix)?.parse().ok()?;
+        (found == name(kind, step)).then(|| (step, folder.join(found)))
+    };
+    let mut found: Vec<(u64, PathBuf)> = names(folder)?.into_iter().filter_map(checkpoint).collect();
     found.sort();
-    found
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -91,9 +112,15 @@ mod tests {
         for name in names {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
-        let steps = |kind| list(folder.path(), kind).into_iter().map(|(step, _)| step).collect::<Vec<_>>();
+        let steps =
+            |kind| list(folder.path(), kind).unwrap().into_iter().map(|(step, _)| step).collect::<Vec<_>>();
         assert_eq!(steps(CheckpointKind::Step), [20, 100, 1_000_000]);
         assert_eq!(steps(CheckpointKind::Anomaly), [7]);
-        assert!(list(&folder.path().join("missing"), CheckpointKind::Step).is_empty());
+        let missing = folder.path().join("missing");
+        assert!(list(&missing, CheckpointKind::Step).unwrap().is_empty());
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("nowhere", &missing).unwrap();
+        #[cfg(unix)]
+        assert!(list(&missing, CheckpointKind::Step).is_err(), "lost, not missing");
     }
 }

@@ -19,7 +19,7 @@ use super::{
     sanity,
     state::{self, CheckpointState},
 };
-use crate::tensor_file::TensorFile;
+use crate::{checksums, tensor_file::TensorFile};
 
 /// Largest text file, bytes: some thousand times the usual one.
 const MOST_TEXT: u64 = 64 << 20;
@@ -99,10 +99,10 @@ impl Checkpoint {
         }
         let state = text(&path.join(STATE))?;
         foreign(&path.join(STATE), &state)?;
-        let sums = checksums(&path.join(CHECKSUMS))?;
+        let sums = written_sums(&path.join(CHECKSUMS))?;
         let config = text(&path.join(CONFIG))?;
         for (name, text) in [(STATE, &state), (CONFIG, &config)] {
-            compare(&path.join(name), &sums[name], &hex(&Sha256::digest(text)))?;
+            compare(&path.join(name), &sums[name], &checksums::of(text.as_bytes()))?;
         }
         let broken = |name: &str, error: toml::de::Error| {
             Damage::new(&path.join(name), format!("cannot be understood ({})", error.message()))
@@ -159,20 +159,12 @@ fn foreign(path: &Path, text: &str) -> Result<(), Damage> {
 }
 
 /// The checksum of each of [`FILES`].
-fn checksums(path: &Path) -> Result<BTreeMap<&'static str, String>, Damage> {
+fn written_sums(path: &Path) -> Result<BTreeMap<&'static str, String>, Damage> {
     let text = text(path)?;
-    let mut sums = BTreeMap::new();
-    for line in text.lines() {
-        let entry = line.split_once("  ").and_then(|(sum, name)| {
-            let hex = sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_hexdigit());
-            Some((*FILES.iter().find(|file| **file == name)?, hex.then(|| sum.to_ascii_lowercase())?))
-        });
-        let (name, sum) =
-            entry.ok_or_else(|| Damage::new(path, format!("has a line that is no checksum: {line:.80?}")))?;
-        sums.insert(name, sum);
-    }
-    let missing = FILES.iter().find(|name| !sums.contains_key(*name));
-    missing.map_or(Ok(sums), |name| Err(Damage::new(path, format!("lacks {name}"))))
+    let no_checksum = |line: &str| Damage::new(path, format!("has a line that is no checksum: {line:.80?}"));
+    let mut sums = checksums::parse(&text).map_err(no_checksum)?;
+    let mut sum = |name: &str| sums.remove(name).ok_or_else(|| Damage::new(path, format!("lacks {name}")));
+    FILES.into_iter().map(|name| sum(name).map(|sum| (name, sum))).collect()
 }
 
 fn compare(path: &Path, written: &str, found: &str) -> Result<(), Damage> {

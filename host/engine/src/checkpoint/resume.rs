@@ -1,7 +1,7 @@
 //! Resume from a checkpoint: its choice, its comparison with the run, and the restored state.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -11,15 +11,16 @@ use altgrad_base::{diagnostic::Diagnostic, files::Disk};
 use altgrad_config::{RunConfig, ScheduleChoice, Source};
 use altgrad_plugin_api::AlertLevel;
 use altgrad_run_folder::{
-    events::{Event, unix_s},
+    events::{self, EVENTS, Event, unix_s},
     folder::RunFolder,
     record::{Difference, Resume, RunRecord, RunStatus},
 };
 use altgrad_sinks::{ResumedSink, SinkResume};
 
 use super::{
+    checkpointer::WRITTEN,
     identity::RunIdentity,
-    layout::{self, BEST, CHECKPOINTS, CheckpointKind, LAST, METER, MODEL, OPTIMIZER, STATE},
+    layout::{self, BEST, CHECKPOINTS, CheckpointKind, LAST, METER, MODEL, OPTIMIZER, STATE, STEP},
     read::{self, Checkpoint, Damage},
     retention, sanity,
     snapshot::state_key,
@@ -72,7 +73,8 @@ impl Chosen {
     /// Finds the checkpoint that `--resume` selects: that at a path, the last of a run folder, or [`AUTO`].
     ///
     /// # Errors
-    /// The path is not a valid checkpoint, all checkpoints of the folder are damaged, or the folder is not this run's.
+    /// The path is not a valid checkpoint, all checkpoints of the folder are damaged or lost, the folder cannot be read, or it is not
+    /// this run's.
     pub fn find(asked: &str, run_folder: &Path) -> Result<Self, Diagnostic> {
         let free = RunFolder::check(run_folder);
         let folder = match &free {
@@ -80,13 +82,22 @@ impl Chosen {
             Err(_) => Some(RunFolder::reopen(run_folder)?),
             Ok(()) => None,
         };
+        let checkpoints = folder.as_ref().map_or(run_folder, RunFolder::path).join(CHECKPOINTS);
+        let unreadable = |error: io::Error| {
+            Diagnostic::config(format!("the checkpoints of the run cannot be read ({error})"))
+                .at(checkpoints.display())
+                .hint("restore the folder, or use `--out DIR` for a run from the beginning")
+        };
+        if folder.is_some() {
+            retention::restore(&Disk::default(), &checkpoints).map_err(unreadable)?;
+        }
         if asked != AUTO {
             let last = Path::new(asked).join(CHECKPOINTS).join(LAST);
             let asked = if last.exists() { last } else { PathBuf::from(asked) };
             // A link such as `last` will change.
             let path = fs::canonicalize(&asked).unwrap_or(asked);
             let checkpoint = Checkpoint::open(&path)?;
-            if folder.is_some() && !lies_in(&checkpoint.path, &run_folder.join(CHECKPOINTS)) {
+            if folder.is_some() && !lies_in(&checkpoint.path, &checkpoints) {
                 let message = "the checkpoint is of another run folder, and this run's is not empty";
                 return Err(Diagnostic::config(message)
                     .at(run_folder.display())
@@ -94,21 +105,21 @@ impl Chosen {
             }
             return Ok(Self { folder, checkpoint: Some(checkpoint), passed_over: Vec::new() });
         }
-        let run_folder = folder.as_ref().map_or(run_folder, RunFolder::path);
         let mut passed_over = Vec::new();
-        for (_, path) in layout::list(&run_folder.join(CHECKPOINTS), CheckpointKind::Step).into_iter().rev() {
+        let listed = layout::list(&checkpoints, CheckpointKind::Step).map_err(unreadable)?;
+        for (_, path) in listed.into_iter().rev() {
             match Checkpoint::open(&path) {
                 Ok(checkpoint) => return Ok(Self { folder, checkpoint: Some(checkpoint), passed_over }),
                 Err(damage) => passed_over.push(damage),
             }
         }
         if passed_over.is_empty() {
-            check_not_lost(run_folder)?;
+            check_not_lost(folder.as_ref().map_or(run_folder, RunFolder::path))?;
             return Ok(Self { folder, ..Self::default() });
         }
         let damages: Vec<String> = passed_over.iter().map(ToString::to_string).collect();
         Err(Diagnostic::config(format!("no checkpoint of the run can be used: {}", damages.join("; ")))
-            .at(run_folder.join(CHECKPOINTS).display())
+            .at(checkpoints.display())
             .hint("start from the beginning in another folder with `--out DIR`, or name an `anomaly-step-...` with `--resume`"))
     }
 
@@ -189,24 +200,20 @@ impl Start {
     /// The folder cannot be changed.
     pub fn rewind(&self, disk: &Disk, run_folder: &Path) -> Result<(), Diagnostic> {
         let folder = run_folder.join(CHECKPOINTS);
-        if !folder.is_dir() {
-            return Ok(());
-        }
-        let left: Vec<_> = layout::list(&folder, CheckpointKind::Step)
-            .into_iter()
-            .filter(|(step, _)| *step <= self.step)
-            .collect();
+        let failed = |error: io::Error| {
+            Diagnostic::run(format!("the checkpoints of the run cannot be put in order ({error})"))
+                .at(folder.display())
+                .hint("is the disk full, or the folder read-only?")
+        };
+        let mut left = layout::list(&folder, CheckpointKind::Step).map_err(failed)?;
+        left.retain(|(step, _)| *step <= self.step);
         let pointed =
             retention::target(&folder, BEST).filter(|best| left.iter().any(|(_, path)| path == best));
         let lowest = || {
             let losses = left.iter().filter_map(|(_, path)| Some((read::val_loss(path)?, path.clone())));
             losses.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, path)| path)
         };
-        retention::rewind(disk, &folder, self.step, pointed.or_else(lowest).as_deref()).map_err(|error| {
-            Diagnostic::run(format!("the checkpoints of the run cannot be put in order ({error})"))
-                .at(folder.display())
-                .hint("is the disk full, or the folder read-only?")
-        })
+        retention::rewind(disk, &folder, self.step, pointed.or_else(lowest).as_deref()).map_err(failed)
     }
 }
 
@@ -218,18 +225,33 @@ fn anew(folder: Option<RunFolder>) -> Start {
     Start { folder, sinks, remarks: remarks.into_iter().collect(), ..Start::default() }
 }
 
-/// Refuses a run whose checkpoints were removed: from the beginning it would replace its own results.
+/// Refuses a run whose checkpoints were removed: from the beginning it would replace its own results. The status of a killed process
+/// may be older than its first checkpoint; the events are not.
 fn check_not_lost(run_folder: &Path) -> Result<(), Diagnostic> {
-    let record = RunRecord::read(run_folder).map_err(|damage| damage.hint(ANEW))?;
-    let had_one = |record: &RunRecord| record.checkpoint.is_some() || record.status == RunStatus::Completed;
-    let Some(record) = record.filter(had_one) else { return Ok(()) };
+    let record = RunRecord::read(run_folder).map_err(|damage| damage.hint(ANEW))?.unwrap_or_default();
+    let has_ended = record.status == RunStatus::Completed;
+    let path = run_folder.join(EVENTS);
+    let places = events::places(&path, WRITTEN).map_err(|error| {
+        Diagnostic::config(format!("the events of the run cannot be read ({error})"))
+            .at(path.display())
+            .hint(ANEW)
+    })?;
+    // A run does not resume from an anomaly by itself.
+    let has_written = places.iter().any(|place| place.starts_with(&format!("{CHECKPOINTS}/{STEP}")));
+    if !has_ended && !has_written && record.checkpoint.is_none() {
+        return Ok(());
+    }
     let hint = match record.checkpoint.filter(|path| path.exists()) {
         Some(path) => {
             format!("`--resume {} --out DIR` begins at the checkpoint that it names", path.display())
         }
         None => ANEW.to_string(),
     };
-    let message = format!("the run has done {} steps, and its folder has no checkpoint", record.steps);
+    let message = if has_ended {
+        format!("the run has done {} steps, and its folder has no checkpoint", record.steps)
+    } else {
+        "the run has written checkpoints, and its folder has none".to_string()
+    };
     Err(Diagnostic::config(message).at(run_folder.join(CHECKPOINTS).display()).hint(hint))
 }
 

@@ -7,7 +7,8 @@ use std::{
 
 use altgrad_base::files::Disk;
 
-use super::layout::{self, BEST, CheckpointKind, LAST, REMOVED, SET_ASIDE, UNFINISHED};
+use super::layout::{self, BEST, CheckpointKind, LAST, REMOVED, REPLACED, SET_ASIDE, UNFINISHED};
+
 /// Points a link of the folder at a checkpoint beside it, atomically: readers find the old or the new target.
 ///
 /// # Errors
@@ -30,7 +31,7 @@ pub(super) fn target(folder: &Path, link: &str) -> Option<PathBuf> {
 /// # Errors
 /// A checkpoint could not be removed; the others are removed.
 pub(super) fn rotate(disk: &Disk, folder: &Path, keep_last: usize) -> io::Result<()> {
-    let mut old = layout::list(folder, CheckpointKind::Step);
+    let mut old = layout::list(folder, CheckpointKind::Step)?;
     old.truncate(old.len().saturating_sub(keep_last));
     let best = target(folder, BEST);
     let removed =
@@ -47,6 +48,20 @@ fn remove(disk: &Disk, path: &Path) -> io::Result<()> {
     disk.remove(&removed)
 }
 
+/// Gives checkpoints their names back that a crash left without a successor under the name of replaced ones.
+///
+/// # Errors
+/// The operating system's error.
+pub(super) fn restore(disk: &Disk, folder: &Path) -> io::Result<()> {
+    for name in layout::names(folder)? {
+        let Some(path) = name.strip_prefix(REPLACED).map(|name| folder.join(name)) else { continue };
+        if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            disk.rename(&folder.join(name), &path)?;
+        }
+    }
+    Ok(())
+}
+
 /// Truncates the history after `step`, from which a run resumes: later checkpoints are renamed to a name that readers
 /// ignore, links point to the remaining ones, and incomplete files of a crash are removed. `best` is the one to point
 /// at, if there is one.
@@ -54,14 +69,14 @@ fn remove(disk: &Disk, path: &Path) -> io::Result<()> {
 /// # Errors
 /// The operating system's error.
 pub(super) fn rewind(disk: &Disk, folder: &Path, step: u64, best: Option<&Path>) -> io::Result<()> {
-    for (_, path) in layout::list(folder, CheckpointKind::Step).into_iter().filter(|(later, _)| *later > step)
-    {
+    let listed = layout::list(folder, CheckpointKind::Step)?;
+    for (_, path) in listed.into_iter().filter(|(later, _)| *later > step) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let aside = path.with_file_name(format!("{SET_ASIDE}{name}"));
         disk.remove(&aside)?;
         disk.rename(&path, &aside)?;
     }
-    match layout::list(folder, CheckpointKind::Step).last() {
+    match layout::list(folder, CheckpointKind::Step)?.last() {
         Some((_, newest)) => point(disk, folder, LAST, newest)?,
         None => disk.remove(&folder.join(LAST))?,
     }
@@ -69,11 +84,9 @@ pub(super) fn rewind(disk: &Disk, folder: &Path, step: u64, best: Option<&Path>)
         Some(best) => point(disk, folder, BEST, best)?,
         None => disk.remove(&folder.join(BEST))?,
     }
-    for entry in fs::read_dir(folder)?.flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with(UNFINISHED) || name.starts_with(REMOVED) {
-            disk.remove(&entry.path())?;
+    for name in layout::names(folder)? {
+        if [UNFINISHED, REMOVED, REPLACED].iter().any(|prefix| name.starts_with(prefix)) {
+            disk.remove(&folder.join(name))?;
         }
     }
     Ok(())

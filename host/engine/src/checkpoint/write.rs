@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     identity::RunIdentity,
-    layout::{self, CHECKSUMS, METER, MODEL, OPTIMIZER, REMOVED, STATE, UNFINISHED},
+    layout::{self, CHECKSUMS, METER, MODEL, OPTIMIZER, REPLACED, STATE, UNFINISHED},
     sanity,
     snapshot::Snapshot,
     state::{self, CheckpointState, Cursors},
@@ -69,12 +69,17 @@ fn fill(
     identity: &RunIdentity,
     sinks: StateRequest,
 ) -> io::Result<Vec<String>> {
-    if folder.ancestors().nth(2).is_some_and(|run_folder| !run_folder.is_dir()) {
+    let run_folder = folder.ancestors().nth(2);
+    if run_folder.is_some_and(|run_folder| !run_folder.is_dir()) {
         // The folder was renamed or deleted, and must not be made again.
         return Err(io::Error::new(io::ErrorKind::NotFound, "the run folder is gone"));
     }
+    let is_first = folder.parent().is_some_and(|checkpoints| !checkpoints.is_dir());
     disk.remove(folder)?;
     disk.create_folder(folder)?;
+    if is_first && let Some(run_folder) = run_folder {
+        disk.sync_folder(run_folder)?;
+    }
     let other = |error: Diagnostic| io::Error::other(error.message);
     let Snapshot { kind, step, val_loss, tensors, carried, alerts, totals, resumes } = snapshot;
     let mut files = Files { disk, folder, sums: String::new(), bytes: BTreeMap::new() };
@@ -130,18 +135,23 @@ fn saved(sink: SinkState) -> state::SinkRecord {
     state::SinkRecord { counts: sink.counts, state, missing }
 }
 
-/// Gives a complete folder its name. Replaces a folder with this name, which is damaged or from an abandoned
-/// continuation.
+/// Gives a complete folder its name. A folder with this name is replaced: it is damaged, or of the same step before an evaluation
+/// that found its parameters to be the best. If that fails, it keeps its name; after a crash, [`super::retention::restore`] gives it back.
 fn appear(disk: &Disk, folder: &Path, unfinished: &Path, name: &str) -> io::Result<()> {
     let path = folder.join(name);
-    let removed = folder.join(format!("{REMOVED}{name}"));
-    if path.symlink_metadata().is_ok() {
-        disk.remove(&removed)?;
-        disk.rename(&path, &removed)?;
+    let replaced = folder.join(format!("{REPLACED}{name}"));
+    let is_replaced = path.symlink_metadata().is_ok();
+    if is_replaced {
+        disk.remove(&replaced)?;
+        disk.rename(&path, &replaced)?;
     }
-    disk.rename(unfinished, &path)?;
+    disk.rename(unfinished, &path).inspect_err(|_| {
+        if is_replaced {
+            let _ = disk.rename(&replaced, &path);
+        }
+    })?;
     disk.sync_folder(folder)?;
-    disk.remove(&removed)
+    disk.remove(&replaced)
 }
 
 /// The files of one checkpoint, and their checksums so far.

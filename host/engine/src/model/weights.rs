@@ -9,6 +9,7 @@
 use std::{
     borrow::Cow,
     collections::HashMap,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -17,6 +18,7 @@ use safetensors::{Dtype, SafeTensors, View, tensor::TensorView};
 
 use self::layouts::{Entries, Entry, is_mask, is_transposed, transposed};
 use super::layout::{Layout, ParamSpec};
+use crate::checksums;
 use altgrad_base::{diagnostic::Diagnostic, files};
 
 mod layouts;
@@ -47,16 +49,19 @@ pub struct WeightsFile {
 }
 
 impl WeightsFile {
-    /// Reads the file.
+    /// Reads the file, and compares it with its checksum if it is a checkpoint's.
     ///
     /// # Errors
-    /// The file is missing, or is not a regular file.
+    /// The file is missing, is not a regular file, or differs from its checksum.
     pub fn open(path: &Path) -> Result<Self, Diagnostic> {
-        let bytes = files::read(path).map_err(|error| {
+        // The checkpoint of a link such as `last` may change meanwhile.
+        let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        let bytes = files::read(&real).map_err(|error| {
             Diagnostic::config(format!("cannot read the weights ({error})"))
                 .at(path.display())
                 .hint("a weights file is safetensors in nanoGPT's or GPT-2's layout")
         })?;
+        checksums::verify(&real, &bytes)?;
         Ok(Self { path: path.to_path_buf(), bytes })
     }
 

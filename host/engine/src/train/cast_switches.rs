@@ -14,7 +14,7 @@ const SWITCHED: &str = "casts_switched";
 /// Applies the entries whose step has come. Returns the events.
 pub fn switch_at(setup: &RunSetup, state: &mut TrainState, step: u64) -> Vec<Event> {
     let is_due = |trigger: CastTrigger| matches!(trigger, CastTrigger::At(at) if at <= step);
-    switch(setup, state, [step, step], is_due)
+    switch(setup, state, [step, step.saturating_sub(1)], is_due)
 }
 
 /// Applies the entries whose alert was raised by the record of step `step`, from the next step on. Returns the events.
@@ -23,8 +23,8 @@ fn switch_on(setup: &RunSetup, state: &mut TrainState, alerts: &Alerts, step: u6
     switch(setup, state, [step + 1, step], is_due)
 }
 
-/// `step` is the first step with the casts, `told` the step of the event: changes that a checkpoint holds are reported before
-/// it.
+/// `step` is the first step with the casts, `told` the step of the event, which is the one before: a run that resumes at `step` from
+/// a checkpoint that holds the change keeps the event, and one that resumes earlier repeats both. No checkpoint is of step 0.
 fn switch(
     setup: &RunSetup,
     state: &mut TrainState,

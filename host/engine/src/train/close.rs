@@ -9,6 +9,7 @@ use super::{
     status::{self, HeldOutLoss, RunReport},
 };
 use crate::{
+    checkpoint::layout::CHECKPOINTS,
     metrics::{self, MetricRecord},
     model::weights,
 };
@@ -48,6 +49,21 @@ impl Run<'_> {
         if kind == last.kind || self.report.interrupted { Ok(last) } else { self.held_out_loss(kind) }
     }
 
+    /// The fault of an interrupted run whose last step has no checkpoint: its numbers were not finite.
+    fn unwritten(&self) -> Option<Diagnostic> {
+        let (steps, last) = (self.report.steps, self.checkpointer.last());
+        // The state before the first step follows from the run file.
+        if !self.report.interrupted || steps == 0 || last.is_some_and(|(step, _)| step == steps) {
+            return None;
+        }
+        let kept =
+            last.map_or("there is none".to_string(), |(step, _)| format!("the last one is after {step}"));
+        let message = format!("the run was interrupted after {steps} steps without a checkpoint: {kept}");
+        Some(Diagnostic::run(message).at(self.folder.path().join(CHECKPOINTS).display()).hint(
+            "no checkpoint is written while loss or gradients are not finite; `--resume` repeats the steps after the last one",
+        ))
+    }
+
     /// Closes the run folder for any outcome of the run.
     pub(super) fn end(mut self, result: Result<(), Diagnostic>) -> Result<RunReport, Diagnostic> {
         let is_there = self.folder.path().is_dir();
@@ -56,7 +72,8 @@ impl Run<'_> {
         }
         self.logger.log_events(self.checkpointer.wait());
         self.report.checkpoint = self.checkpointer.last().map(|(_, path)| path.to_path_buf());
-        self.report.checkpoint_failed = self.checkpointer.fault().is_some();
+        let missing = self.checkpointer.fault().cloned().or_else(|| self.unwritten());
+        self.report.checkpoint_failed = missing.is_some();
         let half_updated = self.state.half_updated.then_some(self.report.steps);
         let with_checkpoint = |error| status::with_checkpoint(error, &self.checkpointer, half_updated);
         // Without the folder there is no checkpoint either.
@@ -71,9 +88,9 @@ impl Run<'_> {
             let event = Event::new(self.report.steps, AlertLevel::ERROR, "failed", &error.message);
             self.logger.log_event(Event { place: error.place.clone(), ..event });
         }
-        let Self { setup, state, folder, checkpointer, logger, mut report, .. } = self;
+        let Self { setup, state, folder, logger, mut report, .. } = self;
         (report.sinks, report.faults) = logger.finish(report.steps, &report.summary(), outcome);
-        report.faults.extend(checkpointer.fault().cloned());
+        report.faults.extend(missing);
         let written = status::write((&setup, &state), &folder, status, &report, result.as_ref().err());
         // The first fault is reported: a full disk causes several.
         result?;

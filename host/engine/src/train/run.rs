@@ -66,7 +66,8 @@ pub fn run(
     }
     listener.claimed(&folder);
     let mut report = RunReport::starting(&start, setup.config.alerts, setup.facts());
-    report.started_unix_s = status::started(&folder);
+    report.go_on_from(&folder);
+    report.data_fingerprint = Some(identity.data().fingerprint.clone());
     let sinks = match open((&setup, &state), sinks, &folder, &start, &report) {
         Ok(sinks) => sinks,
         Err(diagnostic) => {
@@ -185,6 +186,9 @@ impl Run<'_> {
         let held_out = self.held_out_loss(self.setup.evaluation())?;
         metrics::training::record_evaluation(record, held_out.mean.loss);
         self.report.last_val = Some(Evaluation { step: record.step, loss: held_out.mean.loss });
+        if record.step == 0 {
+            self.report.initial_val_loss = Some(held_out.mean.loss);
+        }
         Ok(held_out)
     }
 
@@ -210,7 +214,8 @@ impl Run<'_> {
         self.logger.listener.step(&progress);
     }
 
-    pub(super) fn write_status(&self, status: RunStatus) -> Result<(), Diagnostic> {
+    pub(super) fn write_status(&mut self, status: RunStatus) -> Result<(), Diagnostic> {
+        self.report.checkpoint = self.checkpointer.last().map(|(_, path)| path.to_path_buf());
         status::write((&self.setup, &self.state), &self.folder, status, &self.report, None)
     }
 }

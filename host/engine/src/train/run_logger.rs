@@ -40,9 +40,10 @@ impl<'a> RunLogger<'a> {
         Self { sinks, events, listener }
     }
 
-    /// Requests the checkpoint state of the sinks, after all rows so far.
+    /// Requests the checkpoint state of the sinks, after all rows so far. Events so far are durable then.
     #[must_use]
-    pub fn request_states(&self) -> StateRequest {
+    pub fn request_states(&mut self) -> StateRequest {
+        self.events.sync();
         self.sinks.request_states()
     }
 

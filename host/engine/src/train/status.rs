@@ -39,6 +39,10 @@ pub struct RunReport {
     pub final_loss: Option<f64>,
     /// The newest evaluation of this process, if it made one.
     pub last_val: Option<Evaluation>,
+    /// Fingerprint of all token ids.
+    pub data_fingerprint: Option<String>,
+    /// Held-out loss of the initial weights, nats per token, if they were evaluated.
+    pub initial_val_loss: Option<f64>,
     /// Held-out loss of the final weights; missing if the run failed.
     pub final_val: Option<HeldOutLoss>,
     /// Alerts and evaluations with their results, including one at the end.
@@ -51,7 +55,7 @@ pub struct RunReport {
     pub interrupted: bool,
     /// The newest checkpoint, if there is one.
     pub checkpoint: Option<PathBuf>,
-    /// True if the last due checkpoint was not written.
+    /// True if the last due checkpoint was not written, or an interrupted run has none of its last step.
     pub checkpoint_failed: bool,
     /// Times it was resumed.
     pub resumes: Vec<Resume>,
@@ -74,6 +78,25 @@ impl RunReport {
             checkpoint: start.from.clone(),
             resumes: start.resumes.clone(),
             ..Self::default()
+        }
+    }
+
+    /// Takes the start time and the initial loss from the record of an earlier process of the run in this folder. Without a record
+    /// the run starts now; a damaged one is a warning, and both are unknown.
+    pub fn go_on_from(&mut self, folder: &RunFolder) {
+        match RunRecord::read(folder.path()) {
+            Ok(Some(record)) => {
+                self.started_unix_s = record.started_unix_s;
+                self.initial_val_loss = record.initial_val_loss;
+            }
+            Ok(None) => self.started_unix_s = unix_s(),
+            Err(damage) => {
+                let place = damage.place.unwrap_or_default();
+                tracing::warn!(
+                    "{place}: {}; the run's start time and initial loss are unknown",
+                    damage.message
+                );
+            }
         }
     }
 
@@ -153,6 +176,7 @@ fn record(
         updated_unix_s: unix_s(),
         steps: report.steps,
         final_train_loss: report.final_loss,
+        initial_val_loss: report.initial_val_loss,
         final_val_loss: report.final_val.map(|held_out| held_out.mean.loss),
         final_evaluation: report.final_val.map(|held_out| held_out.kind),
         final_val_tokens: report.final_val.map(|held_out| held_out.mean.tokens),
@@ -165,6 +189,7 @@ fn record(
         tokens: report.tokens,
         training_s: report.training_time.as_secs_f64(),
         tokens_per_s: report.tokens_per_s(),
+        data_fingerprint: report.data_fingerprint.clone(),
         unigram_entropy: report.alerts.facts().unigram_entropy,
         parameters: state.params.layout.elements(),
         checkpoint: report.checkpoint.clone(),
@@ -204,21 +229,6 @@ fn environment(setup: &RunSetup) -> Environment {
 fn host_name() -> Option<String> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
-}
-
-/// The start time of the run in this folder: that of an earlier process of it, or now. Missing, with a warning, if the record of the
-/// earlier process is damaged.
-#[must_use]
-pub fn started(folder: &RunFolder) -> Option<u64> {
-    match RunRecord::read(folder.path()) {
-        Ok(Some(record)) => record.started_unix_s,
-        Ok(None) => unix_s(),
-        Err(damage) => {
-            let place = damage.place.unwrap_or_default();
-            tracing::warn!("{place}: {}; the run's start time is unknown", damage.message);
-            None
-        }
-    }
 }
 
 /// A failed run's error, with the checkpoint to resume from. `half_updated` is the step whose update failed half-way, if one did.

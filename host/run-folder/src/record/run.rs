@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    io,
     path::{Path, PathBuf},
 };
 
@@ -71,6 +70,8 @@ pub struct RunRecord {
     pub steps: u64,
     /// Loss of the last step's batch before its update, nats per token.
     pub final_train_loss: Option<f64>,
+    /// Held-out loss of the initial weights, nats per token, if they were evaluated.
+    pub initial_val_loss: Option<f64>,
     /// Held-out loss of the final weights, nats per token.
     pub final_val_loss: Option<f64>,
     /// The evaluation that measured it.
@@ -96,7 +97,9 @@ pub struct RunRecord {
     pub training_s: f64,
     /// Training tokens per second; `null` if no step was done.
     pub tokens_per_s: Option<f64>,
-    /// Entropy of the corpus's single tokens, nats per token: the loss of a model that knows only token frequencies.
+    /// Fingerprint of all token ids, as in checkpoints; runs of earlier versions do not record it.
+    pub data_fingerprint: Option<String>,
+    /// Unigram entropy of the corpus, nats per token: the loss of a model that knows only token frequencies.
     pub unigram_entropy: Option<f64>,
     /// Number of parameters, elements.
     pub parameters: usize,
@@ -124,12 +127,8 @@ impl RunRecord {
         let damaged = |why: &dyn std::fmt::Display| {
             Diagnostic::config(format!("the status of the run cannot be read ({why})")).at(path.display())
         };
-        let contents = match files::read(&path) {
-            Ok(contents) if contents.is_empty() => return Ok(None),
-            Ok(contents) => contents,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(damaged(&error)),
-        };
+        let contents = files::read_if_exists(&path).map_err(|error| damaged(&error))?;
+        let Some(contents) = contents.filter(|contents| !contents.is_empty()) else { return Ok(None) };
         let value: Value = serde_json::from_slice(&contents).map_err(|error| damaged(&error))?;
         // Every other key may be missing.
         if value.get("status").is_none() {

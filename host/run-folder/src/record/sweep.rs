@@ -1,7 +1,7 @@
 //! The parts of `sweep.json` that others than its writer read: the threads of the runs, the comparison that the matrix file requests,
 //! and the labels of the runs.
 
-use std::{collections::BTreeMap, io::ErrorKind, num::NonZeroUsize, path::Path};
+use std::{collections::BTreeMap, num::NonZeroUsize, path::Path};
 
 use altgrad_base::{diagnostic::Diagnostic, files};
 use serde::{Deserialize, Serialize};
@@ -59,17 +59,11 @@ impl SweepRecord {
     /// The file cannot be read, or holds something else.
     pub fn read(folder: &Path) -> Result<Option<Self>, Diagnostic> {
         let path = folder.join(SWEEP_RESULT);
-        let bytes = match files::read(&path) {
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Ok(None);
-            }
-            bytes => bytes.map_err(|error| error.to_string()),
-        };
-        let record =
-            bytes.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
-        record.map(Some).map_err(|error| {
+        let damaged = |error: &dyn std::fmt::Display| {
             Diagnostic::config(format!("the sweep's results cannot be read ({error})")).at(path.display())
-        })
+        };
+        let bytes = files::read_if_exists(&path).map_err(|error| damaged(&error))?;
+        bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose().map_err(|error| damaged(&error))
     }
 
     /// The labels of the `[[axes.NAME]]` entries that made a run, in the order of the names of the axes. `None` for a run of another

@@ -128,6 +128,19 @@ impl Journal {
         self.rows
     }
 
+    /// Rows on disk of steps that were logged, without those that are expected to come again.
+    pub(crate) fn logged(&self) -> u64 {
+        self.rows.saturating_sub(self.again.len() as u64)
+    }
+
+    /// Flushes the rows to the disk.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.spool.sync()
+    }
+
     /// Seconds since the run began, segments before this one included.
     pub(crate) fn runtime(&self) -> f64 {
         self.runtime_before + (self.started.elapsed().as_micros() as f64 / 1e6)

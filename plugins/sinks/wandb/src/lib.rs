@@ -125,7 +125,7 @@ impl Sink for WandbSink {
     }
 
     fn state(&mut self) -> Result<Vec<u8>, PluginError> {
-        self.run().map(|run| run.map_or(Vec::new(), OpenRun::state))
+        self.run()?.map_or(Ok(Vec::new()), OpenRun::state)
     }
 
     fn summary(&mut self, metrics: &[Metric<'_>]) -> Result<(), PluginError> {

@@ -6,7 +6,7 @@ use altgrad_plugin_api::PluginError;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    index::Begin,
+    index::{Begin, Index},
     journal::now,
     options::{Identity, Mode, Options},
 };
@@ -22,6 +22,21 @@ pub(crate) struct Kept {
     /// True if the server's run was made, or continued, from here.
     pub claimed: bool,
     pub runtime: f64,
+    /// Rows that the spool had of earlier steps; earlier versions do not state it.
+    #[serde(default)]
+    pub rows: Option<u64>,
+}
+
+impl Kept {
+    /// The rows before the checkpoint at `step` that the spool has lost since. A spool that was deleted, or began later, has lost none:
+    /// the server has its earlier rows.
+    pub(crate) fn gap(&self, spool: &Index, step: u64) -> Option<String> {
+        let begin = spool.begin.as_ref()?;
+        let has_earlier = spool.rows.first().map_or(!begin.continues, |row| row.step < step);
+        let rows = spool.rows.partition_point(|row| row.step < step) as u64;
+        let kept = self.rows.filter(|kept| *kept > rows && has_earlier)?;
+        Some(format!("{} of {kept} rows before the checkpoint are missing", kept - rows))
+    }
 }
 
 /// The identity of the run: id and place of an earlier segment stay, the rest may change. A resumed run may name another server.

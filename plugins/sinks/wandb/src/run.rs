@@ -77,7 +77,7 @@ impl OpenRun {
     /// deleted, because none remained.
     ///
     /// # Errors
-    /// The folder cannot be written, or another process has it open.
+    /// The folder cannot be written, or another process has it open; `GAP` if rows before the checkpoint are missing.
     pub(crate) fn open(
         options: &Options,
         environment: &Environment,
@@ -109,6 +109,10 @@ impl OpenRun {
         let mut index = Index::open(&path).map_err(|error| PluginError::io(&path, error))?;
         index.read_to(spool.len()).map_err(|error| PluginError::io(&path, error))?;
         let kept: Option<Kept> = serde_json::from_slice(run.state.as_slice()).ok();
+        let gap = kept.as_ref().zip(resume_step).and_then(|(kept, step)| kept.gap(&index, step));
+        if let Some(gap) = gap {
+            return Err(PluginError::new(ErrorKind::GAP, format!("`{}`: {gap}", path.display())));
+        }
         let identity = identity(options, only_upload, index.begin.as_ref(), kept.as_ref())?;
         let base_url = identity.base_url.as_ref().unwrap_or(&options.base_url);
         let key = Key::find(base_url, environment);
@@ -168,14 +172,19 @@ impl OpenRun {
         self.journal.alert(&alert);
     }
 
-    /// The state for checkpoints.
-    pub(crate) fn state(&mut self) -> Vec<u8> {
+    /// The state for checkpoints, which do not outlive the rows before them.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub(crate) fn state(&mut self) -> Result<Vec<u8>, PluginError> {
         self.journal.settle();
+        self.journal.sync().map_err(|error| PluginError::io(&self.folder.join(SPOOL), error))?;
         self.note_rows();
         let Identity { run_id, project, entity, base_url, .. } = self.identity.clone();
         let claimed = self.shared.lock().report.claimed;
-        let kept = Kept { run_id, project, entity, base_url, claimed, runtime: self.journal.runtime() };
-        serde_json::to_vec(&kept).unwrap_or_default()
+        let (runtime, rows) = (self.journal.runtime(), Some(self.journal.logged()));
+        let kept = Kept { run_id, project, entity, base_url, claimed, runtime, rows };
+        Ok(serde_json::to_vec(&kept).unwrap_or_default())
     }
 
     /// Writes down how many rows the spool has, so that a spool that is cut later is found out. Without it that is not.

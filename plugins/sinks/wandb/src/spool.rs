@@ -88,6 +88,14 @@ impl Spool {
         self.len
     }
 
+    /// Flushes the records to the disk.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
     /// Adds a record; its bytes are with the operating system when this returns.
     ///
     /// # Errors

@@ -76,6 +76,33 @@ fn a_run_is_evaluated_to_the_bit_of_its_own_evaluation() {
 }
 
 #[test]
+fn damaged_weights_and_other_data_are_refused() {
+    let bench = trained(TINY);
+    let model = "runs/tiny/checkpoints/step-000004/model.safetensors";
+    let mut bytes = fs::read(bench.path(model)).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(bench.path(model), bytes).unwrap();
+    let init = format!("model.init={model}");
+    for args in [
+        vec!["evaluate", "runs/tiny/checkpoints/step-000004"],
+        vec!["run", "tiny.toml", "--out", "other", "--set", &init],
+    ] {
+        let outcome = bench.host(&args);
+        assert_eq!(outcome.code, 2, "{args:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains("its checksum differs"), "{args:?}: {}", outcome.stderr);
+    }
+    // Without a checkpoint, the run's record has the fingerprint of the data.
+    fs::remove_dir_all(bench.path("runs/tiny/checkpoints")).unwrap();
+    evaluate(&bench, &["runs/tiny"]);
+    let mut record = status(&bench, "runs/tiny");
+    record["data_fingerprint"] = "00".into();
+    bench.write("runs/tiny/run.json", &record.to_string());
+    let outcome = bench.host(&["evaluate", "runs/tiny"]);
+    assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("the data differ from those that the model was trained on"));
+}
+
+#[test]
 fn all_seeds_evaluate_the_same_windows() {
     let bench = trained(&TINY.replace("lr = 0.01", "lr = 1e-30").replace("min_lr = 0.001", "min_lr = 0"));
     let export = bench.host(&["weights", "export", "runs/tiny", "--to", "w.safetensors"]);

@@ -52,6 +52,12 @@ fn a_run_goes_on_from_before_and_after_every_change_of_its_casts() {
         }
         assert_same_run(&bench, "whole", "parts");
         assert_eq!(switches(&bench, "parts"), expected, "{name}");
+        // From a checkpoint that holds a change, whose event stays.
+        let often = ["--set", "checkpoint.every=1", "--set", "checkpoint.keep_last=20"];
+        runs(&bench, &[&["--out", "held", "--max-steps", "10"], &often[..]].concat());
+        let held = format!("held/checkpoints/step-{:06}", expected[0].1);
+        runs(&bench, &["--out", "held", "--resume", &held]);
+        assert_same_run(&bench, "whole", "held");
         let events = bench.read("whole/events.jsonl");
         assert_eq!(events.lines().filter(|line| line.contains("casts_switched")).count(), expected.len());
     }

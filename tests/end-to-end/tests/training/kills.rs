@@ -6,6 +6,7 @@
 use std::{
     fs::{self, File},
     path::Path,
+    process::{Child, ExitStatus},
     thread,
     time::{Duration, Instant},
 };
@@ -27,23 +28,16 @@ fn survive(kills: u32) {
     let started = Instant::now();
     let outcome = bench.host(&["run", "run.toml", "--quiet", "--out", "whole"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    let whole = started.elapsed();
+    let mut whole = started.elapsed();
     let (mut killed, mut runs, mut resumed, mut most_lost) = (0, 0, 0, 0);
     while killed < kills {
         runs += 1;
         let out = format!("run-{runs}");
+        let (mut kept, mut in_vain) = (0, 0);
         loop {
             let mut child =
                 bench.command(&["run", "run.toml", "--quiet", "--resume", "--out", &out]).spawn().unwrap();
-            let until = Instant::now() + whole.mul_f64(random.unit() * 1.1);
-            let ended = loop {
-                let ended = child.try_wait().unwrap();
-                if ended.is_some() || Instant::now() >= until {
-                    break ended;
-                }
-                thread::sleep(Duration::from_micros(200));
-            };
-            match ended {
+            match ended_within(&mut child, whole.mul_f64(random.unit() * 1.1)) {
                 Some(status) => {
                     assert!(status.success(), "seed {seed}, run {runs}, {killed} kills: {status}");
                     break;
@@ -53,7 +47,14 @@ fn survive(kills: u32) {
                     child.wait().unwrap();
                     wait_for_the_lock(&bench.path(&out));
                     killed += 1;
-                    let lost = lost_steps(&bench, &out);
+                    let before = kept;
+                    kept = kept_steps(&bench, &out);
+                    in_vain = if kept > before { 0 } else { in_vain + 1 };
+                    // The machine is slower than when the time was measured.
+                    if in_vain == 10 {
+                        (whole, in_vain) = (2 * whole, 0);
+                    }
+                    let lost = done_steps(&bench, &out).saturating_sub(kept);
                     most_lost = most_lost.max(lost);
                     assert!(lost <= 2, "seed {seed}, run {runs}: kill {killed} lost {lost} steps");
                     resumed += u32::from(bench.path(&out).join("checkpoints/last").exists());
@@ -77,29 +78,47 @@ fn survive(kills: u32) {
     assert!(resumed > 0, "nothing was ever resumed");
 }
 
+/// Waits for the end of a process, at most so long.
+fn ended_within(child: &mut Child, time: Duration) -> Option<ExitStatus> {
+    let until = Instant::now() + time;
+    loop {
+        let ended = child.try_wait().unwrap();
+        if ended.is_some() || Instant::now() >= until {
+            return ended;
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
 /// A process that the killed one had started may hold the folder for a moment more.
 fn wait_for_the_lock(folder: &Path) {
     let until = Instant::now() + Duration::from_secs(30);
-    while let Ok(folder) = File::open(folder)
-        && folder.try_lock().is_err()
+    while let Ok(lock) = File::open(folder.join(".lock"))
+        && lock.try_lock().is_err()
     {
         assert!(Instant::now() < until, "the folder is still held");
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Rows of a killed run that are later than its newest checkpoint: the steps that are to be done again, or fewer.
-fn lost_steps(bench: &Bench, run: &str) -> u64 {
-    let read = |file: &str| fs::read_to_string(bench.path(run).join(file)).unwrap_or_default();
-    let rows = read("metrics.csv");
+/// Steps of a killed run that have a row. Those after its newest checkpoint are to be done again.
+fn done_steps(bench: &Bench, run: &str) -> u64 {
+    let rows = read(bench, run, "metrics.csv");
     // The last line may be cut short.
     let whole = rows.rfind('\n').map_or("", |end| &rows[..end]);
     let row = whole.lines().skip(1).last().and_then(|row| row.split(',').next()?.parse::<u64>().ok());
-    let done = row.map_or(0, |step| step + 1);
-    let state = read("checkpoints/last/state.toml");
-    let kept =
-        state.lines().find_map(|line| line.strip_prefix("step = ")).map_or(0, |step| step.parse().unwrap());
-    done.saturating_sub(kept)
+    row.map_or(0, |step| step + 1)
+}
+
+/// Steps of its newest checkpoint.
+fn kept_steps(bench: &Bench, run: &str) -> u64 {
+    let state = read(bench, run, "checkpoints/last/state.toml");
+    state.lines().find_map(|line| line.strip_prefix("step = ")).map_or(0, |step| step.parse().unwrap())
+}
+
+/// A file of a killed run, empty if it has none.
+fn read(bench: &Bench, run: &str, file: &str) -> String {
+    fs::read_to_string(bench.path(run).join(file)).unwrap_or_default()
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn what_is_seen_is_what_rounding_at_the_same_place_sees() {
 }
 
 #[test]
-fn an_unquantized_run_is_observed_at_all_sites_or_some() {
+fn an_unquantized_run_is_observed_in_all_roles_or_some() {
     let bench = Bench::new();
     let all = run(&bench, &format!("{}{OBSERVE}", plain()), "all");
     let roles: std::collections::BTreeSet<&str> =
@@ -162,7 +162,7 @@ fn an_unquantized_run_is_observed_at_all_sites_or_some() {
     // More significand bits are less noise, with scales: E4M3 above E5M2 above E2M1.
     let sqnr = |format: &str| first(&format!("observe/activation/sqnr_db/{format}")).parse::<f64>().unwrap();
     assert!(sqnr("E4M3") > sqnr("E5M2") + 4.0 && sqnr("E5M2") > sqnr("E2M1") + 4.0);
-    let some = format!("{}{OBSERVE}sites = [\"grad\", \"residual\"]\n", plain());
+    let some = format!("{}{OBSERVE}roles = [\"grad\", \"residual\"]\n", plain());
     let some = run(&bench, &some, "some");
     let names = |name: &&String| name.starts_with("observe/");
     assert!(
@@ -192,11 +192,11 @@ fn each_fault_of_an_observation_is_placed() {
         "formats = [\"E4M3\", \"E9M9\"]",
         "formats = [\"E4M3\", \"E4M3\"]",
         "formats = [\"none\"]",
-        "formats = [\"E4M3\"]\nsites = [\"weight\", \"activations\"]",
-        "formats = [\"E4M3\"]\nsites = \"weight\"",
-        "formats = [\"E4M3\"]\nsites = []",
-        "formats = [\"E4M3\"]\nsites = [\"grad\", \"grad\"]",
-        "formats = [\"E4M3\"]\nsites = [\"norm_gain\"]\nblock = [16, 16]",
+        "formats = [\"E4M3\"]\nroles = [\"weight\", \"activations\"]",
+        "formats = [\"E4M3\"]\nroles = \"weight\"",
+        "formats = [\"E4M3\"]\nroles = []",
+        "formats = [\"E4M3\"]\nroles = [\"grad\", \"grad\"]",
+        "formats = [\"E4M3\"]\nroles = [\"norm_gain\"]\nblock = [16, 16]",
         "formats = [\"E4M3\"]\nblock = 0",
         "formats = [\"E4M3\"]\nblock = \"none\"\nscaling = { pow2 = true }",
         "formats = [\"E4M3\"]\nscaling = { rule = \"floor\", pow2 = true }",

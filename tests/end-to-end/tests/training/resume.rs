@@ -238,6 +238,10 @@ fn auto_starts_a_fresh_run_and_one_without_a_checkpoint_anew() {
     record["status"] = "running".into();
     record["checkpoint"] = serde_json::Value::Null;
     bench.write("fresh/run.json", &record.to_string());
+    let refused = host(&bench, &["--out", "fresh", "--resume"]);
+    assert_eq!(refused.code, 2, "its events tell of checkpoints: {}", refused.stderr);
+    assert!(refused.stderr.contains("the run has written checkpoints, and its folder has none"));
+    fs::remove_file(bench.path("fresh/events.jsonl")).unwrap();
     succeeds(&bench, &["--out", "fresh", "--resume", "auto"]);
     assert_same_run(&bench, "whole", "fresh");
     bench.write("other/file", "x");

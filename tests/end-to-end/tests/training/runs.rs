@@ -302,6 +302,42 @@ fn interrupted(signal: &str) {
     assert_eq!(bench.read("runs/tiny/metrics.csv").lines().count() as u64, rows + 4);
 }
 
+/// While numbers are not finite, no checkpoint is written.
+#[test]
+#[cfg(unix)]
+fn an_interrupted_run_without_a_checkpoint_of_its_last_step_says_so() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", &with_csv(""));
+    let sets = [
+        "train.lr=1e30",
+        "train.grad_clip=0",
+        "train.max_steps=1000000",
+        "train.eval_interval=0",
+        "quant.rounding=toward-zero",
+        "alerts.nan_patience=1000000",
+    ];
+    let mut args = vec!["run", "tiny.toml", "--quiet"];
+    args.extend(sets.iter().flat_map(|set| ["--set", set]));
+    let mut command = bench.command(&args);
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let metrics = bench.path("runs/tiny/metrics.csv");
+    for _ in 0..600 {
+        if fs::read_to_string(&metrics).is_ok_and(|text| text.contains("NaN")) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let killed =
+        std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let outcome = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&outcome.stderr);
+    assert_eq!(outcome.status.code(), Some(1), "{said}");
+    assert!(said.contains("steps without a checkpoint: there is none"), "{said}");
+    let status: serde_json::Value = serde_json::from_str(&bench.read("runs/tiny/run.json")).unwrap();
+    assert_eq!(status["status"], "interrupted");
+}
+
 #[test]
 fn every_run_file_of_the_project_passes_its_check() {
     let bench = Bench::new();
