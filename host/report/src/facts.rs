@@ -40,6 +40,11 @@ const NO_DIFFERENCE: [&str; 12] = [
 /// Keys of alerts and of their measurements, which change the training only if an alert switches casts.
 pub(super) const OF_ALERTS: [&str; 4] = ["alerts.", "metrics.", "shadow.", "train.eval_interval"];
 
+/// The key of the fingerprint of all token ids, which no run file has.
+const FINGERPRINT: &str = "data.fingerprint";
+/// Characters of a fingerprint that are shown.
+const SHOWN: usize = 12;
+
 /// The key prefix of the storage of the optimizer's states: one key each.
 pub(super) const STATES: &str = "optimizer.states.";
 /// The rounding of states unless the run file names another.
@@ -75,6 +80,14 @@ impl Config {
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.keys.get(key).map(String::as_str)
+    }
+
+    /// Sets the fingerprint of the data as a key, or removes it.
+    pub(super) fn set_fingerprint(&mut self, fingerprint: Option<&str>) {
+        self.keys.remove(FINGERPRINT);
+        if let Some(fingerprint) = fingerprint.filter(|_| !self.keys.is_empty()) {
+            self.keys.insert(FINGERPRINT.to_string(), fingerprint.chars().take(SHOWN).collect());
+        }
     }
 
     /// True if there is none.
@@ -228,7 +241,9 @@ pub struct Status {
     pub name: Option<String>,
     /// The error of a failed run.
     pub error: Option<String>,
-    /// Entropy of the corpus's single tokens, nats per token.
+    /// Fingerprint of all token ids; runs of earlier versions do not record it.
+    pub data_fingerprint: Option<String>,
+    /// Unigram entropy of the corpus, nats per token.
     pub unigram_entropy: Option<f64>,
     /// Steps done.
     pub steps: Option<u64>,
@@ -306,6 +321,7 @@ impl Status {
             status: text(value, "status"),
             name: text(value, "name"),
             error: text(value, "error"),
+            data_fingerprint: text(value, "data_fingerprint"),
             unigram_entropy: number("unigram_entropy"),
             steps: count("steps"),
             final_val_loss: number("final_val_loss"),

@@ -14,7 +14,7 @@ use std::{
 use altgrad_run_folder::record::{ComparisonChoice, SWEEP_RESULT, SweepRecord};
 use rayon::prelude::*;
 
-use super::run::Run;
+use super::{run::Run, sets};
 
 /// Levels below a named folder at which runs are found.
 const LEVELS: usize = 2;
@@ -57,7 +57,8 @@ pub fn find(named: &[PathBuf]) -> FoundRuns {
 }
 
 impl FoundRuns {
-    /// Sorts runs by name, gives those of sweeps their labels, and adopts the comparison that the sweeps request.
+    /// Sorts runs by name, gives those of sweeps their labels, tells different data apart, and adopts the comparison that the sweeps
+    /// request.
     fn new(mut runs: Vec<Run>, mut left_out: Vec<LeftOut>) -> Self {
         runs.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
         let mut sweeps: BTreeMap<PathBuf, SweepRecord> = BTreeMap::new();
@@ -66,6 +67,7 @@ impl FoundRuns {
             let sweep = sweeps.entry(folder.to_path_buf()).or_insert_with(|| sweep(folder, &mut left_out));
             run.label = name.to_str().and_then(|name| sweep.label(name));
         }
+        sets::tell_data_apart(&mut runs);
         let choice = choice(&sweeps, &mut left_out);
         Self { runs, left_out, choice }
     }

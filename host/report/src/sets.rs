@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{
-    facts::{Config, OF_ALERTS, STATES, is_of},
+    facts::{Config, OF_ALERTS, STATES, Status, is_of},
     group::Group,
     run::Run,
 };
@@ -111,6 +111,30 @@ pub(super) fn sets(runs: &[Run], groups: &[Group], named: Option<usize>) -> (Vec
     }
     sets.sort_by_key(|set| std::cmp::Reverse(set.groups.len()));
     (sets, contrasts)
+}
+
+/// Gives runs whose run files name the same data the fingerprint of their tokens as a key, if these differ: a file may have changed
+/// between two runs. A run that does not record the fingerprint is then in a set of its own.
+pub(super) fn tell_data_apart(runs: &mut [Run]) {
+    runs.iter_mut().for_each(|run| run.config.set_fingerprint(None));
+    let mut known: BTreeMap<Keys<'_>, BTreeSet<&str>> = BTreeMap::new();
+    for run in runs.iter() {
+        let fingerprints = known.entry(keys(&run.config, &["data."], true)).or_default();
+        fingerprints.extend(run.status.data_fingerprint.as_deref());
+    }
+    let several = |run: &Run| known[&keys(&run.config, &["data."], true)].len() > 1;
+    let several: Vec<bool> = runs.iter().map(several).collect();
+    for (run, _) in runs.iter_mut().zip(several).filter(|(_, several)| *several) {
+        run.config.set_fingerprint(run.status.data_fingerprint.as_deref());
+    }
+}
+
+/// True if two runs record different data.
+pub(super) fn have_other_data(run: Option<&Status>, other: Option<&Status>) -> bool {
+    let data = run
+        .zip(other)
+        .and_then(|(run, other)| run.data_fingerprint.as_ref().zip(other.data_fingerprint.as_ref()));
+    data.is_some_and(|(run, other)| run != other)
 }
 
 /// The keys that must be equal for losses to be compared, with their values.

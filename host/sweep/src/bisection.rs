@@ -24,7 +24,7 @@ pub struct Stable {
     pub smallest_unstable: Option<f64>,
     /// The trials.
     pub trials: Vec<Trial>,
-    /// True if a trial was interrupted: this is not the final answer, and the next start of the sweep continues.
+    /// True if a trial was interrupted, or its stability is unknown: this is not the final answer, and the next start of the sweep continues.
     pub broken: bool,
 }
 
@@ -73,7 +73,7 @@ impl Bisection {
     }
 
     pub fn judge(&mut self, value: f64, outcome: &Outcome) {
-        if !outcome.has_ended() {
+        if !outcome.has_ended() || outcome.unjudged().is_some() {
             self.stable.broken = true;
             return;
         }
@@ -116,6 +116,14 @@ mod tests {
                 bisection.judge(value, &ended((value <= limit).then_some(2.0)));
             }
         }
+    }
+
+    #[test]
+    fn a_trial_without_its_initial_loss_is_no_unstable_one() {
+        let mut bisection = Bisection::new("a", &StableSection::default(), 1);
+        bisection.judge(0.1, &Outcome { initial_val_loss: None, ..ended(Some(2.0)) });
+        assert!(bisection.stable.broken && bisection.stable.trials.is_empty());
+        assert_eq!(bisection.stable.smallest_unstable, None);
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Matrix {
         let stem = || path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_string();
         let name = file.name.unwrap_or_else(stem);
         if name.is_empty() || !name.chars().all(is_plain) || name.starts_with('.') {
-            let message = format!("`name` must be letters, digits, `.`, `_`, `+` or `-`, is {name:?}");
+            let message = format!("`name` must be letters, digits, `.`, `_`, `+` or `-`, found {name:?}");
             return Err(Diagnostic::config(message)
                 .at(source.locate("name"))
                 .hint("it becomes a folder; without it, the file's own name is taken"));
@@ -150,7 +150,7 @@ impl Matrix {
         match margin.filter(|margin| !ComparisonChoice::is_margin(*margin)) {
             None => Ok(()),
             Some(margin) => {
-                Err(Diagnostic::config(format!("`margin` must lie between 0 and 1, is {margin}"))
+                Err(Diagnostic::config(format!("`margin` must lie between 0 and 1, found {margin}"))
                     .at(self.source.locate("compare.margin"))
                     .hint("it is a share of the baseline's loss: 0.1 is 10 %"))
             }

@@ -1,5 +1,5 @@
-//! The facts of a run folder that a sweep needs: `run.json`, and the first evaluation in `events.jsonl`. Missing or
-//! half-written events are `None`; a damaged `run.json` is the run's error.
+//! The facts of a run folder that a sweep needs: `run.json`, and for runs of earlier versions the first evaluation in `events.jsonl`.
+//! Missing or half-written events are `None`; a damaged `run.json` is the run's error.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -10,6 +10,9 @@ use altgrad_run_folder::{
     record::{Environment, RunRecord, RunStatus},
 };
 use serde::{Deserialize, Serialize};
+
+/// The key of the data in [`Outcome::made_with`].
+pub(crate) const DATA: &str = "data";
 
 /// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -45,7 +48,7 @@ pub struct Outcome {
     pub error: Option<String>,
     /// The faults that did not stop it.
     pub faults: Vec<String>,
-    /// Host, device, threads and libraries (sha256 by path) it was made with.
+    /// Host, device, threads, libraries (sha256 by path) and data (fingerprint) it was made with.
     #[serde(skip)]
     pub made_with: BTreeMap<String, String>,
 }
@@ -71,13 +74,14 @@ impl Outcome {
         Self {
             state,
             steps: run.steps,
-            initial_val_loss: initial_loss(folder),
+            // Earlier versions do not record it.
+            initial_val_loss: run.initial_val_loss.or_else(|| initial_loss(folder)),
             final_val_loss: run.final_val_loss,
             best_val_loss: run.best_val_loss,
             diverged: run.diverged,
             error: run.error,
             faults: run.faults,
-            made_with: made_with(run.environment),
+            made_with: made_with(run.environment, run.data_fingerprint),
         }
     }
 
@@ -107,6 +111,16 @@ impl Outcome {
         matches!(self.state, OutcomeState::Completed | OutcomeState::Diverged)
     }
 
+    /// The reason why the stability of a completed run is unknown.
+    #[must_use]
+    pub(crate) fn unjudged(&self) -> Option<String> {
+        let is_unknown = self.state == OutcomeState::Completed && self.initial_val_loss.is_none();
+        let what = "its held-out loss before the first step is missing, so its stability is unknown";
+        let hint = "delete its folder, and the next start makes it again";
+        let said = std::iter::once(what).chain(self.faults.iter().map(String::as_str)).chain([hint]);
+        is_unknown.then(|| said.collect::<Vec<_>>().join("; "))
+    }
+
     /// True if the training was stable: it was completed, its held-out loss is finite and below that of the initial
     /// weights, and it was not found to diverge.
     #[must_use]
@@ -117,12 +131,13 @@ impl Outcome {
     }
 }
 
-fn made_with(environment: Environment) -> BTreeMap<String, String> {
+fn made_with(environment: Environment, data: Option<String>) -> BTreeMap<String, String> {
     let Environment { host_version, device, threads, plugins, .. } = environment;
     let facts = [("host_version", host_version), ("device", device), ("threads", threads.to_string())];
     let facts = facts.map(|(key, value)| (key.to_string(), value));
     let libraries = plugins.into_iter().map(|library| (library.path.display().to_string(), library.sha256));
-    facts.into_iter().chain(libraries).collect()
+    let data = data.map(|fingerprint| (DATA.to_string(), fingerprint));
+    facts.into_iter().chain(libraries).chain(data).collect()
 }
 
 /// The first evaluation: it is the best so far, and events say those.
@@ -188,6 +203,23 @@ mod tests {
         fs::write(folder.path().join(STATUS), "{\"status\": \"comp").unwrap();
         let error = Outcome::read(folder.path()).error.unwrap();
         assert!(error.starts_with("the status of the run cannot be read ("), "{error}");
+    }
+
+    #[test]
+    fn the_initial_loss_is_that_of_the_record_and_without_one_stability_is_unknown() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |initial: &str| {
+            let text = format!(
+                r#"{{"status": "completed", "final_val_loss": 2.5, {initial} "data_fingerprint": "0a", "faults": ["disk full"]}}"#
+            );
+            fs::write(folder.path().join(STATUS), text).unwrap();
+            Outcome::read(folder.path())
+        };
+        let known = read(r#""initial_val_loss": 5.5,"#);
+        assert!(known.is_stable() && known.unjudged().is_none());
+        assert_eq!(known.made_with[DATA], "0a");
+        let unknown = read("");
+        assert!(unknown.unjudged().unwrap().contains("is unknown; disk full; delete its folder"));
     }
 
     #[test]

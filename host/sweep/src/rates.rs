@@ -148,7 +148,7 @@ impl StableSection {
             if !is_rate(value) {
                 return refuse(
                     key,
-                    format!("`{key}` must be positive and finite, is {value}"),
+                    format!("`{key}` must be positive and finite, found {value}"),
                     "a rate such as 1e-3",
                 );
             }
@@ -158,7 +158,7 @@ impl StableSection {
             return refuse("stable.to", message, "swap them");
         }
         if !(1.01..=100.0).contains(&self.ratio) {
-            let message = format!("`stable.ratio` must be from 1.01 to 100, is {}", self.ratio);
+            let message = format!("`stable.ratio` must be from 1.01 to 100, found {}", self.ratio);
             return refuse("stable.ratio", message, "1.25 takes about 8 trials over four decades");
         }
         Ok(())

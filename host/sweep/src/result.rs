@@ -10,7 +10,7 @@ use toml::Value;
 
 use super::{
     bisection::Stable,
-    outcome::{Outcome, OutcomeState},
+    outcome::{DATA, Outcome, OutcomeState},
     progress::loss,
     successive_halving::Tuned,
 };
@@ -150,15 +150,19 @@ impl Results {
         parts.join("\n")
     }
 
-    /// The properties in which the runs differ (host, device, threads, libraries), one sentence each: comparisons of such
+    /// The properties in which the runs differ (host, device, threads, libraries, data), one sentence each: comparisons of such
     /// runs need care.
     fn unlike(&self) -> Vec<String> {
-        let mut first: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+        let mut first: BTreeMap<(&str, String), (&str, &str)> = BTreeMap::new();
         let mut said: BTreeMap<&str, String> = BTreeMap::new();
         for run in &self.runs {
+            // The matrix may give runs different data.
+            let axes = run.set.iter().filter(|(key, _)| key.starts_with("data."));
+            let axes: Vec<String> = axes.map(|(key, value)| format!("{key} = {value}")).collect();
             for (key, value) in &run.outcome.made_with {
+                let alike = if key == DATA { axes.join(", ") } else { String::new() };
                 let (other, known) =
-                    *first.entry(key.as_str()).or_insert((run.name.as_str(), value.as_str()));
+                    *first.entry((key.as_str(), alike)).or_insert((run.name.as_str(), value.as_str()));
                 if known != value {
                     said.entry(key.as_str()).or_insert_with(|| {
                         format!(
@@ -294,5 +298,13 @@ mod tests {
         assert!(results(["1", "1", "1"]).unlike().is_empty());
         let said = results(["1", "2", "3"]).unlike();
         assert_eq!(said, ["not all runs were made alike: a.so was 1 for x, 2 for y"]);
+        let mut results = results(["1"; 3]);
+        for (run, data) in results.runs.iter_mut().zip(["7", "8", "8"]) {
+            run.outcome.made_with.insert(DATA.into(), data.into());
+        }
+        assert_eq!(results.unlike(), ["not all runs were made alike: data was 7 for x, 8 for y"]);
+        // The axis of the matrix says so.
+        results.runs[0].set.insert("data.dataset".into(), "bins:other".into());
+        assert!(results.unlike().is_empty());
     }
 }

@@ -116,8 +116,9 @@ impl Sweep {
                 configs.push((config, until));
             }
             let outcomes = self.batch("largest stable rate", &configs)?;
-            for ((index, value), outcome) in asked.iter().zip(&outcomes) {
+            for (((index, value), (config, _)), outcome) in asked.iter().zip(&configs).zip(&outcomes) {
                 bisections[*index].judge(*value, outcome);
+                self.failures.extend(outcome.unjudged().map(|why| (config.run.name.clone(), why)));
             }
         }
         self.stable = bisections.into_iter().map(|bisection| bisection.stable).collect();

@@ -3,7 +3,6 @@
 
 use std::{
     collections::BTreeMap,
-    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
@@ -67,16 +66,15 @@ fn key(task: &Task) -> String {
 
 /// The outcomes in a file; none without it.
 fn read(path: &Path) -> Result<BTreeMap<String, Outcome>, Diagnostic> {
-    let bytes = match files::read(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        bytes => bytes.map_err(|error| error.to_string()),
-    };
-    let outcomes = bytes.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
-    outcomes.map_err(|error| {
+    let damaged = |error: &dyn std::fmt::Display| {
         Diagnostic::config(format!("the outcomes of trials cannot be read ({error})"))
             .at(path.display())
             .hint("restore it; or delete it and the folder `trials` beside it, and all trials are made again")
-    })
+    };
+    let Some(bytes) = files::read_if_exists(path).map_err(|error| damaged(&error))? else {
+        return Ok(BTreeMap::new());
+    };
+    serde_json::from_slice(&bytes).map_err(|error| damaged(&error))
 }
 
 #[cfg(test)]

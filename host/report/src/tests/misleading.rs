@@ -8,10 +8,12 @@ use tempfile::TempDir;
 use super::{chart, compared, run_with};
 use crate::{
     compare::{Basis, Choice, Comparison, Separated, Verdict, named},
+    facts::Status,
     figures::{Look, View},
     find::find,
     group::groups,
     page,
+    sets::have_other_data,
 };
 
 const RATES: [&str; 10] = ["1e-5", "3e-5", "1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "3e-2", "1e-1", "3e-1"];
@@ -116,6 +118,41 @@ fn runs_of_other_data_or_length_have_a_baseline_of_their_own() {
              configuration has this data, model and length.",
         ]
     );
+}
+
+#[test]
+fn runs_on_different_tokens_are_not_compared() {
+    let folder = TempDir::new().unwrap();
+    for (name, format, loss) in [("a", "none", 2.0), ("b", "E5M2", 1.0)] {
+        let quant = format!(
+            "weight = \"{format}\"\n[train]\nmax_steps = 10\n[data]\ndataset = \"text:corpus.txt\"\n"
+        );
+        run_with(folder.path(), name, &quant, 1, loss);
+    }
+    let record = |name: &str, fingerprint: &str| {
+        let path = folder.path().join(name).join("run.json");
+        let mut status: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        status["data_fingerprint"] = fingerprint.into();
+        fs::write(path, status.to_string()).unwrap();
+    };
+    let sets = || compared(folder.path()).2.sets.len();
+    assert_eq!(sets(), 1, "earlier versions record no fingerprint");
+    record("a", "0123");
+    assert_eq!(sets(), 1, "one is unknown");
+    record("b", "0123");
+    assert_eq!(sets(), 1);
+    record("b", "4567");
+    let comparison = compared(folder.path()).2;
+    assert_eq!(comparison.sets.len(), 2);
+    assert!(comparison.rows.iter().all(|row| row.verdict != Verdict::Better));
+    assert!(comparison.sets.iter().any(|set| set.what == ["data.fingerprint = 4567"]));
+    let status =
+        |data: Option<&str>| Status { data_fingerprint: data.map(str::to_string), ..Status::default() };
+    for (a, b, differ) in
+        [(Some("1"), Some("2"), true), (Some("1"), Some("1"), false), (Some("1"), None, false)]
+    {
+        assert_eq!(have_other_data(Some(&status(a)), Some(&status(b))), differ);
+    }
 }
 
 #[test]
