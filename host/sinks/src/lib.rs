@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod filter;
+mod ledger;
 mod setup;
 mod states;
 mod worker;

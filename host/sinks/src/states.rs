@@ -13,7 +13,7 @@ use std::{
 
 use altgrad_run_folder::record::SinkCounts;
 
-use crate::worker::{Ledger, WorkerState};
+use crate::ledger::{Ledger, WorkerState};
 
 /// The state of a sink for a checkpoint, or the reason why it is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError},
     },
     thread,
@@ -22,6 +22,7 @@ use altgrad_run_folder::{events::Event, record::SinkCounts};
 
 use crate::{
     filter::{Filter, FilterChoice},
+    ledger::{Ledger, WorkerState},
     setup::{RunFacts, SinkFault, SinkSetup},
     states::AskedSink,
 };
@@ -58,84 +59,6 @@ enum Message {
     Finish(Vec<(MetricId, f64)>, RunOutcome),
 }
 
-/// The state of a sink: set by its thread, and by threads whose wait for it timed out.
-#[derive(Debug, Default)]
-pub(super) struct WorkerState {
-    /// The first reason why the sink is closed. A closed sink receives nothing, and no thread waits for it.
-    closed: OnceLock<Diagnostic>,
-    /// True if it missed a deadline: its thread may never end.
-    hangs: AtomicBool,
-    /// Number of rows and events that it has passed on.
-    rows: AtomicU64,
-    events: AtomicU64,
-}
-
-impl WorkerState {
-    /// Closes the sink; an earlier reason stays.
-    fn close(&self, fault: Diagnostic) {
-        let _ = self.closed.set(fault);
-    }
-
-    /// Closes a sink that did not do `what` within `deadline`.
-    pub(super) fn miss_deadline(&self, name: &str, what: &str, deadline: Duration) {
-        self.hangs.store(true, Ordering::Release);
-        let message = format!("sink `{name}` did not {what} within {deadline:?}");
-        self.close(Diagnostic::run(message).hint("`deadline_s` in its [[sink]] gives it more time"));
-    }
-
-    /// The reason why the sink is closed; `None` if it is open.
-    pub(super) fn fault(&self) -> Option<&Diagnostic> {
-        self.closed.get()
-    }
-}
-
-/// The number of messages of a kind, and the number of dropped ones.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sent {
-    all: u64,
-    dropped: u64,
-}
-
-/// The messages sent to a sink, and their fate before this process.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Ledger {
-    earlier: SinkCounts,
-    rows: Sent,
-    events: Sent,
-    /// The step of the first message that was dropped.
-    missing_from_step: Option<u64>,
-}
-
-impl Ledger {
-    /// The counts of messages, by the sink's own report.
-    pub(super) fn counts(&self, progress: &WorkerState) -> SinkCounts {
-        let (rows, events) = (&progress.rows, &progress.events);
-        // A snapshot: the sink may have taken more since.
-        let taken = [(rows, self.rows), (events, self.events)]
-            .map(|(taken, sent)| taken.load(Ordering::Acquire).min(sent.all));
-        // Messages that still wait for a closed sink are lost as well.
-        let closed = progress.fault().is_some();
-        let missing = |sent: Sent, taken| if closed { sent.all - taken } else { sent.dropped };
-        self.add(taken[0], missing(self.rows, taken[0]), missing(self.events, taken[1]))
-    }
-
-    /// The counts for a sink that has taken everything from its queue.
-    pub(super) fn all_taken(&self) -> SinkCounts {
-        self.add(self.rows.all - self.rows.dropped, self.rows.dropped, self.events.dropped)
-    }
-
-    fn add(&self, rows: u64, missing_rows: u64, missing_events: u64) -> SinkCounts {
-        let earlier = &self.earlier;
-        SinkCounts {
-            rows: earlier.rows + rows,
-            missing_rows: earlier.missing_rows + missing_rows,
-            missing_events: earlier.missing_events + missing_events,
-            missing_from_step: earlier.missing_from_step.or(self.missing_from_step),
-            ..earlier.clone()
-        }
-    }
-}
-
 /// The training thread's end of a sink.
 pub(super) struct Worker {
     name: String,
@@ -165,12 +88,20 @@ impl Worker {
         let (opened, open_result) = mpsc::channel();
         let (done_sender, done) = mpsc::channel();
         let progress = Arc::new(WorkerState::default());
-        let (thread_progress, thread_facts) = (progress.clone(), facts.clone());
+        let (thread_progress, thread_facts, thread_name) = (progress.clone(), facts.clone(), name.clone());
         let thread_filter = Filter::new(&filter);
         thread::Builder::new()
             .name(format!("sink-{name}"))
             .spawn(move || {
-                serve((plugin, thread_filter), (index, &thread_facts), &opened, &messages, &thread_progress);
+                thread_progress.close_on_panic(&thread_name, || {
+                    serve(
+                        (plugin, thread_filter),
+                        (index, &thread_facts),
+                        &opened,
+                        &messages,
+                        &thread_progress,
+                    );
+                });
                 drop(done_sender);
             })
             .map_err(|error| {
