@@ -47,7 +47,9 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(args: &CurvatureArgs) -> Result<ExitCode, Diagnostic> {
-    let (device, model) = args.model.open()?;
+    let (device, mut model) = args.model.open()?;
+    // Casts must allow for passes of single sequences.
+    model.config.curvature.every = 1;
     let quant = args.model.rounding(&model, &device)?;
     let rounding = quant.summary();
     let evaluator = Evaluator::new(model, quant, &device)?;

@@ -42,6 +42,9 @@ const FIELDS: &[(&str, &str)] = &[
     ("scaling.first", "it needs amax = \"delayed\""),
 ];
 
+/// The hint for scales of weights without master weights.
+const STORED: &str = "quant.stored_scale has the scales of weights without master weights";
+
 /// Keys that other rules are about.
 const OTHERS: &[&str] = &[
     "quant.rounding",
@@ -69,6 +72,8 @@ pub(super) fn check(quant: &QuantSection, source: &Source) -> Result<(), Diagnos
     let effective = effective(quant);
     let idle = written.into_iter().find(|(key, _)| !effective.contains(*key));
     idle.map_or(Ok(()), |(key, hint)| {
+        let is_stored = quant.stores_weights() && key.contains(".cast.weight.scaling.");
+        let hint = if is_stored { STORED } else { hint };
         Err(Diagnostic::config(format!("`{key}` has no effect here")).at(source.locate_key(key)).hint(hint))
     })
 }
@@ -98,14 +103,20 @@ fn effective(quant: &QuantSection) -> BTreeSet<String> {
         for role in Role::ALL {
             let cast = quant.cast(role, applies);
             let first = role.first_use().map(|first| quant.cast(first, applies));
-            let used = FIELDS
-                .iter()
-                .map(|(field, _)| *field)
-                .filter(|field| has_effect(field, role, &cast, first.as_ref()));
+            let is_stored = role == Role::Weight && quant.stores_weights();
+            let used = FIELDS.iter().map(|(field, _)| *field).filter(|field| {
+                has_effect(field, role, &cast, first.as_ref()) && !(is_stored && is_of_stored_scale(field))
+            });
             keys.extend(used.map(|field| cast.key_of(field)));
         }
     }
     keys
+}
+
+/// True if a key of scales has no effect on a weight without master weights. `type` has one: types other than f32 are refused.
+fn is_of_stored_scale(field: &str) -> bool {
+    let key = field.strip_prefix("scaling.");
+    key.is_some_and(|key| !["type", "quantize", "dequantize"].contains(&key))
 }
 
 fn has_effect(field: &str, role: Role, cast: &ResolvedCast, first: Option<&ResolvedCast>) -> bool {
@@ -132,7 +143,9 @@ fn has_effect(field: &str, role: Role, cast: &ResolvedCast, first: Option<&Resol
             "pow2" | "limit" => max && f32,
             "order" => max,
             "margin" => !rms && !e4m3,
-            "floor" | "amax" => !rms,
+            "floor" => !rms,
+            // Dynamic overrides an inherited one, which rule rms cannot have.
+            "amax" => !rms || scaling.amax == AmaxChoice::Dynamic,
             "zero" => {
                 if keeps {
                     delayed

@@ -106,32 +106,47 @@ fn rules_of_the_run_file_come_after_those_of_its_recipe() {
     );
 }
 
+/// Keys of scales that another use than the weight without master weights takes, or that override an inherited one.
+#[test]
+fn keys_that_some_cast_takes_are_accepted() {
+    let stored = "[quant]\nweight = 'E4M3'\nmaster_weights = 'none'\n";
+    load(&format!("{stored}activation = 'E4M3'\n[quant.scaling]\nrule = 'floor'"));
+    load(&format!("{stored}[quant.cast.weight.scaling]\ntype = 'f32'\ndequantize = 'divide'"));
+    let second = "[quant.cast.weight_dgrad]\nsource = 'hp'\n";
+    load(&format!("{stored}{second}[quant.cast.weight.scaling]\nrule = 'floor'"));
+    load(
+        "[quant]\nweight = 'E4M3'\nscaling.amax = 'delayed'\n[quant.cast.weight.scaling]\nrule = 'rms'\namax = 'dynamic'",
+    );
+}
+
 #[test]
 #[rustfmt::skip]
 fn what_casts_cannot_be_is_refused_where_it_stands() {
-    let blocks = "`quant.block`: must be \"none\", \"tensor\", \"row\", a whole number above 0, or a tile such as [16, 16]";
+    let blocks = "`quant.block` must be \"none\", \"tensor\", \"row\", an integer above 0, or a tile such as [16, 16]";
     let reuse = "it needs a format, and a source other than \"reuse\" in a second use";
     for (text, message, at, hint) in [
         ("[quant]\nweight = 'E4M3'\nblock = 'diagonal'", blocks, ":3:9", ""),
         ("[quant]\nweight = 'E4M3'\nblock = 0", blocks, ":3:9", ""),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.bias]\nformat = 'E4M3'", "unknown key `quant.cast.bias`", ":3:13", "known keys in `quant.cast`: weight, activation, grad, weight_dgrad, activation_wgrad, grad_wgrad, weight_grad, qkv, query, key, value, probabilities, scores_grad, attention_grad, qkv_grad, residual, norm, norm_gain, embedding, logits"),
-        ("[quant]\nweight = 'E4M3'\n[quant.scaling]\ntype = 'e5m2'", "`quant.scaling.type` must be `f32`, `e8m0` or `e4m3`, is \"e5m2\"", ":4:8", "did you mean `e8m0`?"),
+        ("[quant]\nweight = 'E4M3'\n[quant.scaling]\ntype = 'e5m2'", "`quant.scaling.type` must be `f32`, `e8m0` or `e4m3`, found \"e5m2\"", ":4:8", "did you mean `e8m0`?"),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight_dgrad]\nblock = 32", "`quant.cast.weight_dgrad.block` has no effect here", ":4:1", reuse),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight_dgrad]\ntransform = { hadamard = 16 }", "`quant.cast.weight_dgrad.transform` has no effect here", ":4:1", reuse),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.grad]\nrounding = 'stochastic'", "`quant.cast.grad.rounding` has no effect here", ":4:1", reuse),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight]\nsource = 'hp'\n[quant.cast.grad]\nsource = 'hp'", "`quant.cast.grad.source` has no effect here", ":6:1", "it is for second uses: weight_dgrad, activation_wgrad and grad_wgrad"),
         ("[quant]\nweight = 'E4M3'\n[quant.scaling]\nrule = 'floor'\norder = 'decode'", "`quant.scaling.order` has no effect here", ":5:1", "it needs rule max"),
         ("[quant]\nweight = 'E4M3'\n[quant.scaling]\nfirst = 'one'", "`quant.scaling.first` has no effect here", ":4:1", "it needs amax = \"delayed\""),
-        ("[quant]\nweight = 'E4M3'\nblock = 32\n[quant.scaling]\ngranularity = 'row'", "`quant.scaling.granularity` must be `none`, `tensor`, `channel` or `block`, is \"row\"", ":5:15", ""),
+        ("[quant]\nweight = 'E4M3'\nmaster_weights = 'none'\n[quant.cast.weight.scaling]\nrule = 'floor'", "`quant.cast.weight.scaling.rule` has no effect here", ":5:1", "quant.stored_scale has the scales of weights without master weights"),
+        ("[quant]\nweight = 'E4M3'\n[quant.cast.weight.scaling]\nrule = 'rms'\namax = 'delayed'", "`quant.cast.weight.scaling.amax` has no effect here", ":5:1", "it needs a format with scales that follow from a largest magnitude"),
+        ("[quant]\nweight = 'E4M3'\nblock = 32\n[quant.scaling]\ngranularity = 'row'", "`quant.scaling.granularity` must be `none`, `tensor`, `channel` or `block`, found \"row\"", ":5:15", ""),
         ("[quant]\nweight = 'E4M3'\nblock = 32\n[quant.scaling]\ngranularity = 'block'", "`quant.scaling.granularity` and `quant.block` both set the elements that share a scale", ":5:1", "remove one of them"),
         ("[quant]\nrecipe = 'mxpf8'", "there is no recipe `mxpf8`", ":2:10", "did you mean `mxfp8`?"),
-        ("[quant]\nskip_last = '15'\nweight = 'E4M3'", "`quant.skip_last`: must be a number of blocks, or a share of all such as \"15%\"", ":2:13", ""),
-        ("[quant]\nweight = 'E4M3'\n[quant.cast.weight]\ntransform = 'fft'", "`quant.cast.weight.transform` must be \"none\" or a table such as { hadamard = 16 }, found string \"fft\"", ":4:13", ""),
+        ("[quant]\nskip_last = '15'\nweight = 'E4M3'", "`quant.skip_last` must be a number of blocks, or a share of all such as \"15%\", found \"15\"", ":2:13", ""),
+        ("[quant]\nweight = 'E4M3'\n[quant.cast.weight]\ntransform = 'fft'", "`quant.cast.weight.transform` must be \"none\" or a table such as { hadamard = 16 }, found \"fft\"", ":4:13", ""),
         ("[quant]\nweight = 'E4M3'\ntransform = { hadamard = 16, sign = 'te' }", "unknown key `quant.transform.sign`", ":3:30", "did you mean `signs`? known keys in `quant.transform`: hadamard, signs, to"),
-        ("[quant]\nweight = 'E4M3'\ntransform = { hadamard = 16, signs = 'sed' }", "`quant.transform.signs` must be `none`, `te` or `seed`, is \"sed\"", ":3:38", "did you mean `seed`?"),
+        ("[quant]\nweight = 'E4M3'\ntransform = { hadamard = 16, signs = 'sed' }", "`quant.transform.signs` must be `none`, `te` or `seed`, found \"sed\"", ":3:38", "did you mean `seed`?"),
         ("[optimizer.states]\nm = { format = 'E4M3', blok = 16 }", "unknown key `optimizer.states.m.blok`", ":2:24", "did you mean `block`? known keys in `optimizer.states.m`: format, block, rounding, min_size, expand"),
-        ("[optimizer.states]\nm = { format = 'E4M3', rounding = 'up' }", "`optimizer.states.m.rounding` must be `nearest-even`, `nearest-away`, `toward-zero` or `stochastic`, is \"up\"", ":2:35", ""),
-        ("[optimizer.states]\nm = 'fp32'", "`optimizer.states.m` must be `f32`, `bf16` or a table { format, block, rounding, min_size, expand }, found string \"fp32\"", ":2:5", ""),
+        ("[optimizer.states]\nm = { format = 'E4M3', rounding = 'up' }", "`optimizer.states.m.rounding` must be `nearest-even`, `nearest-away`, `toward-zero` or `stochastic`, found \"up\"", ":2:35", ""),
+        ("[optimizer.states]\nm = 'fp32'", "`optimizer.states.m` must be `f32`, `bf16` or a table { format, block, rounding, min_size, expand }, found \"fp32\"", ":2:5", ""),
     ] {
         let error = try_load(text, &[]).map(|_| ()).unwrap_err();
         let said = (error.message.as_str(), error.place.as_deref().unwrap_or_default(), error.hint.as_deref().unwrap_or_default());

@@ -65,7 +65,7 @@ impl MetricFamily for UpdatesFamily {
         let Some(updates) = updates else { return };
         let elements: u64 = updates.iter().map(|update| update.elements).sum();
         let stalled = |param: usize| updates[param].codes.filter(|_| setup.quant.is_stored_on_grid(param));
-        // A change of a stored weight's scale changes all its values, so its codes decide whether it moved.
+        // A change of a stored weight's one scale changes all its values, so its codes decide whether it moved.
         let unchanged = |(param, update): (usize, &Update)| {
             stalled(param).map_or(update.unchanged, |codes| codes.stalled)
         };

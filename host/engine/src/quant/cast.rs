@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use altgrad_casts::Hadamard;
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_casts::{CastError, Hadamard};
 use altgrad_config::SteChoice;
 use altgrad_plugin_api::RandomKey;
 use burn::backend::{
@@ -64,11 +65,7 @@ pub trait CastOps: FakeQuantOps {
         x: FloatTensor<Self>,
         params: Arc<CastParams>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        let x = match params.rotation {
-            Some(rotation) => Self::rotate(x, rotation, false),
-            None => x,
-        };
-        cast_rotated::<Self>(x, &params)
+        cast_rotated::<Self>(rotated::<Self>(x, &params), &params)
     }
 
     /// The rows rotated, or rotated back.
@@ -84,6 +81,18 @@ fn same_shape(
     _: &bool,
 ) -> burn::backend::fusion::custom::TensorSpec {
     x.clone()
+}
+
+/// The rotation of a cast. If rows are no whole number of its tiles, all values are NaN and the format has the fault.
+fn rotated<B: CastOps>(x: FloatTensor<B>, params: &CastParams) -> FloatTensor<B> {
+    let Some(rotation) = params.rotation else { return x };
+    let (length, size) = (x.shape()[1], rotation.hadamard.size);
+    if length.is_multiple_of(size) {
+        return B::rotate(x, rotation, false);
+    }
+    let error = CastError::Transform { length, size };
+    params.quant.format.set_fault(Diagnostic::run(error.to_string()).hint(error.hint()));
+    B::float_mul_scalar(x, f32::NAN.into())
 }
 
 /// A cast without its rotation.
@@ -209,10 +218,7 @@ impl<B: CastOps, C: CheckpointStrategy> CastOps for Autodiff<B, C> {
         let prep = <StraightThrough as Backward<B, 1>>::prepare::<C>(StraightThrough, [node])
             .compute_bound()
             .stateful();
-        let x = match params.rotation {
-            Some(rotation) => B::rotate(x.into_primitive(), rotation, false),
-            None => x.into_primitive(),
-        };
+        let x = rotated::<B>(x.into_primitive(), &params);
         // A copy keeps the rounding from working in place.
         let source = (params.quant.ste != SteChoice::Identity).then(|| x.clone());
         let (y, scales, words, sums) = cast_rotated::<B>(x, &params);

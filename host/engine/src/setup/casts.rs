@@ -7,7 +7,7 @@ use altgrad_config::{
     cast::{FirstScaleChoice, ResolvedCast, UseSourceChoice, ZeroBlockChoice},
 };
 use altgrad_loader::instance::KeyedDiagnostic;
-use altgrad_plugin_api::Rounding;
+use altgrad_plugin_api::{Rounding, ValueGrid};
 
 use crate::quant::{Arithmetic, DelayedStart, DeviceFormat, Role, ScaleRule, Scaling};
 
@@ -76,26 +76,32 @@ pub(crate) fn groups(
     }
 }
 
-/// Refuses a rule of deviations whose blocks do not divide an operand: the zeros that fill up the last block would count.
+/// Refuses blocks of `[across, along]` rows and columns that do not divide an operand if the zeros that fill up the last ones would
+/// count: in deviations, and in the statistics of a format without zero.
 pub(super) fn check_blocks(
     resolved: &ResolvedCast,
     cast: &altgrad_casts::Cast,
+    values: &ValueGrid,
+    [across, along]: [usize; 2],
     [rows, width]: [usize; 2],
 ) -> Result<(), KeyedDiagnostic> {
-    if !matches!(cast.scaling.rule, Rule::Rms { .. }) {
+    let (key, is, other) = if matches!(cast.scaling.rule, Rule::Rms { .. }) {
+        (resolved.key_of("scaling.rule"), "rms", "rule")
+    } else if values.value_at(0.0) != 0.0 {
+        (resolved.key.clone(), "a format without zero", "format")
+    } else {
         return Ok(());
-    }
-    let cut = |block: usize, of: usize| !of.is_multiple_of(block.clamp(1, of.max(1)));
-    let (block, of, what) = match cast.block {
-        Block::Along(along) | Block::Tile([_, along]) if cut(along, width) => {
-            (along, width, "elements of a row")
-        }
-        Block::Tile([across, _]) if cut(across, rows) => (across, rows, "rows"),
-        _ => return Ok(()),
     };
-    let key = resolved.key_of("scaling.rule");
-    let message = format!("`{key}` is rms, and blocks of {block} elements do not divide the {of} {what}");
-    Err((key, Diagnostic::config(message).hint("choose a block that divides the tensor, or another rule")))
+    let (block, of, what) = if !width.is_multiple_of(along) {
+        (along, width, "elements of a row")
+    } else if !rows.is_multiple_of(across) {
+        (across, rows, "rows")
+    } else {
+        return Ok(());
+    };
+    let message = format!("`{key}` is {is}, but blocks of {block} elements do not divide the {of} {what}");
+    let hint = format!("choose a block that divides the tensor, or another {other}");
+    Err((key, Diagnostic::config(message).hint(hint)))
 }
 
 /// The scaling of a cast.
@@ -110,11 +116,18 @@ pub(super) fn scaling(
     let amax = fields.amax.unwrap_or(AmaxChoice::Dynamic);
     let scaling = altgrad_casts::Scaling { amax: None, ..cast.scaling };
     let rule = ScaleRule { range, scaling, group };
-    if amax != AmaxChoice::Dynamic && group.is_some() && !scaling.tensor && cast.block != Block::None {
-        let message =
-            format!("`{}` = \"{amax}\" needs one scale for the tensor", resolved.key_of("scaling.amax"));
-        let hint = "blocks take their scales from the current tensor: set amax = \"dynamic\"";
-        return Err((resolved.key_of("scaling.amax"), Diagnostic::config(message).hint(hint)));
+    let is_rms = matches!(scaling.rule, Rule::Rms { .. });
+    let has_blocks = group.is_some() && !scaling.tensor && cast.block != Block::None;
+    if amax != AmaxChoice::Dynamic && (is_rms || has_blocks) {
+        let (needs, whose) = if is_rms {
+            ("a rule other than rms", "rule rms takes its")
+        } else {
+            ("one scale for the tensor", "blocks take their")
+        };
+        let key = resolved.key_of("scaling.amax");
+        let message = format!("`{key}` = \"{amax}\" needs {needs}");
+        let hint = format!("{whose} scales from the current tensor: set amax = \"dynamic\"");
+        return Err((key, Diagnostic::config(message).hint(hint)));
     }
     Ok(match amax {
         _ if cast.block == Block::None => Scaling::None,
@@ -159,6 +172,9 @@ pub(super) fn check_transforms(
     shape: LayerShape,
 ) -> Result<(), KeyedDiagnostic> {
     for (role, resolved) in casts {
+        if *role == Role::WeightGrad {
+            refuse_transform(*role, resolved)?;
+        }
         let Some(hadamard) = own_transform(resolved, *role) else { continue };
         let key = || resolved.key_of("transform");
         let [_, length] = shape.of(*role);
@@ -208,6 +224,19 @@ pub(super) fn check_transforms(
     Ok(())
 }
 
+/// Refuses a transform of a tensor that is no operand of a linear layer's product: nothing cancels it.
+pub(super) fn refuse_transform(role: Role, resolved: &ResolvedCast) -> Result<(), KeyedDiagnostic> {
+    if own_transform(resolved, role).is_none() {
+        return Ok(());
+    }
+    let (key, name) = (resolved.key_of("transform"), role.name());
+    let message = format!("`{key}`: the role {name} cannot be transformed");
+    let hint = format!(
+        "set transform = \"none\" in quant.cast.{name}: transforms cancel in the products of linear layers only"
+    );
+    Err((key, Diagnostic::config(message).hint(hint)))
+}
+
 /// Refuses a second use of the high-precision tensor where the first use is transformed: the other operand's gradient is that of the
 /// transformed product.
 pub(super) fn check_sources(casts: &LayerCasts) -> Result<(), KeyedDiagnostic> {
@@ -215,7 +244,7 @@ pub(super) fn check_sources(casts: &LayerCasts) -> Result<(), KeyedDiagnostic> {
         let Some(first) = role.first_use() else { continue };
         let rotated = casts.iter().any(|(of, cast)| *of == first && own_transform(cast, first).is_some());
         if rotated && first != Role::Grad && resolved.source() == UseSourceChoice::HighPrecision {
-            let message = format!("`{}` is hp, and the first use is transformed", resolved.key_of("source"));
+            let message = format!("`{}` is hp, but the first use is transformed", resolved.key_of("source"));
             let hint = "use source = \"reuse\" or \"dequantized\": the backward pass is that of the transformed product";
             return Err((resolved.key_of("source"), Diagnostic::config(message).hint(hint)));
         }
@@ -228,4 +257,33 @@ fn own_transform(resolved: &ResolvedCast, role: Role) -> Option<Hadamard> {
     let reuses = role.first_use().is_some() && resolved.source() == UseSourceChoice::Reuse;
     resolved.format().filter(|_| !reuses)?;
     resolved.cast().transform
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use altgrad_config::QuantSection;
+    use altgrad_plugin_api::FormatSpec;
+
+    use super::*;
+
+    #[test]
+    fn padding_is_refused_where_its_zeros_would_count() {
+        let quant = QuantSection { weight: Some("TABLE".into()), ..QuantSection::default() };
+        let resolved = quant.cast(Role::Weight, |_| false);
+        let check = |values: [f32; 4], tile, shape| {
+            let values = ValueGrid::new(&FormatSpec::Table(values.to_vec().into())).unwrap();
+            check_blocks(&resolved, &resolved.cast(), &values, tile, shape)
+                .map_err(|(_, error)| error.message)
+        };
+        let (with, without) = ([-1.0, 0.0, 1.0, 2.0], [-1.0, -0.5, 0.5, 1.0]);
+        let refused = |what: &str| -> Result<(), String> {
+            Err(format!("`quant.weight` is a format without zero, but blocks of {what}"))
+        };
+        assert_eq!(check(with, [4, 7], [6, 32]), Ok(()));
+        assert_eq!(check(without, [2, 8], [6, 32]), Ok(()));
+        let row = "7 elements do not divide the 32 elements of a row";
+        assert_eq!(check(without, [1, 7], [6, 32]), refused(row));
+        assert_eq!(check(without, [4, 8], [6, 32]), refused("4 elements do not divide the 6 rows"));
+    }
 }

@@ -58,7 +58,7 @@ fn said(
     let mut said = json!({
         "format": site.format.plugin().identity.name,
         "bits": site.format.values().codes().ilog2(),
-        "bits_per_value": bits_per_value(site),
+        "bits_per_value": bits_per_value(site, row),
         "rounding": rounding_name(site.rounding),
         "scaling": scaling(site, row),
         "rounded_by": rounded_by(&site.format, device),
@@ -95,8 +95,9 @@ fn unrounded(quant: &QuantContext) -> &'static str {
     }
 }
 
-/// The bits of a code and its share of the bits of its block's scale, to four digits. One scale of a whole tensor does not count.
-fn bits_per_value(site: &Site) -> f64 {
+/// The bits of a code and its share of the bits of the scales, to four digits. One scale of a whole tensor does not count. `row`:
+/// elements of a row, if known; its last block may be shorter.
+fn bits_per_value(site: &Site, row: Option<usize>) -> f64 {
     let rule = match &site.scaling {
         Scaling::None => None,
         Scaling::Dynamic(rule)
@@ -109,7 +110,9 @@ fn bits_per_value(site: &Site) -> f64 {
             Storage::F32 => 32.0,
             Storage::E8m0 | Storage::E4m3 => 8.0,
         };
-        Some(bits / rule.group? as f64)
+        let [lines, along] = site.tile.unwrap_or([1, rule.group?]);
+        let row = row.unwrap_or(along);
+        Some(bits * row.div_ceil(along) as f64 / (row * lines) as f64)
     });
     let bits = f64::from(site.format.values().codes().ilog2()) + of_scale.unwrap_or_default();
     (bits * 1e4).round() / 1e4

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use altgrad_base::diagnostic::{Diagnostic, Fault};
 use altgrad_casts::{Block, Cast, Grid, Range};
-use altgrad_config::{AmaxChoice, ObserveSection, RunConfig, SitesChoice, SteChoice};
+use altgrad_config::{AmaxChoice, ObserveSection, RolesChoice, RunConfig, SteChoice};
 use altgrad_loader::{FormatPlugin, Registry, instance::KeyedDiagnostic};
 use altgrad_metrics::FormatName;
 use altgrad_plugin_api::Rounding;
@@ -41,11 +41,11 @@ pub(super) fn observation(
         return Ok(None);
     }
     let places = places(config, layout);
-    check_sites(observe, &places)?;
+    check_roles(observe, &places)?;
     let formats = observe.formats.iter().enumerate();
     let formats = formats.map(|(index, name)| assumed(observe, (index, name), registry, device));
     let formats = formats.collect::<Result<Vec<_>, _>>()?;
-    let sites = places.into_iter().filter(|(_, role, _)| observe.sites.has(*role));
+    let sites = places.into_iter().filter(|(_, role, _)| observe.roles.has(*role));
     let sites = sites.map(|(layer, role, shape)| {
         let name = layout.specs[layer].name.clone();
         let formats = formats.iter().map(|assumed| ObservedFormat {
@@ -72,23 +72,23 @@ fn places(config: &RunConfig, layout: &Layout) -> Vec<(ParamId, Role, LayerShape
     places
 }
 
-/// Refuses sites that the model lacks, and tiles of several lines on a vector.
-fn check_sites(
+/// Refuses roles that the model lacks, and tiles of several lines on a vector.
+fn check_roles(
     observe: &ObserveSection,
     places: &[(ParamId, Role, LayerShape)],
 ) -> Result<(), KeyedDiagnostic> {
-    let SitesChoice::These(sites) = &observe.sites else { return Ok(()) };
-    for (index, site) in sites.iter().enumerate() {
-        let key = format!("observe.sites.{index}");
+    let RolesChoice::These(roles) = &observe.roles else { return Ok(()) };
+    for (index, role) in roles.iter().enumerate() {
+        let key = format!("observe.roles.{index}");
         let refuse = |message: String, hint: &str| Err((key.clone(), Diagnostic::config(message).hint(hint)));
-        if !places.iter().any(|(_, role, _)| role == site) {
-            return refuse(format!("the model has no site {}", site.name()), "remove it from observe.sites");
+        if !places.iter().any(|(_, of, _)| of == role) {
+            return refuse(format!("the model has no role {}", role.name()), "remove it from observe.roles");
         }
         let block = observe.cast("").cast().block;
-        if *site == Role::NormGain && matches!(block, Block::Tile([lines, _]) if lines > 1) {
+        if *role == Role::NormGain && matches!(block, Block::Tile([lines, _]) if lines > 1) {
             let message =
-                "`observe.block` is a tile of several lines, and a norm's gain is a vector".to_owned();
-            return refuse(message, "remove norm_gain from observe.sites, or set observe.block to a number");
+                "`observe.block` is a tile of several lines, but a norm's gain is a vector".to_owned();
+            return refuse(message, "remove norm_gain from observe.roles, or set observe.block to a number");
         }
     }
     Ok(())
@@ -161,13 +161,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_site_that_the_model_lacks_is_refused() {
-        let sites = SitesChoice::These(vec![Role::Weight, Role::Logits]);
-        let observe = ObserveSection { sites, ..ObserveSection::default() };
+    fn a_role_that_the_model_lacks_is_refused() {
+        let roles = RolesChoice::These(vec![Role::Weight, Role::Logits]);
+        let observe = ObserveSection { roles, ..ObserveSection::default() };
         let shape = LayerShape { inputs: 1, outputs: 1, tokens: 1 };
         let error =
-            check_sites(&observe, &[(0, Role::Weight, shape)]).map_err(|(key, error)| (key, error.message));
-        assert_eq!(error, Err(("observe.sites.1".to_owned(), "the model has no site logits".to_owned())));
-        assert!(check_sites(&observe, &[(0, Role::Weight, shape), (0, Role::Logits, shape)]).is_ok());
+            check_roles(&observe, &[(0, Role::Weight, shape)]).map_err(|(key, error)| (key, error.message));
+        assert_eq!(error, Err(("observe.roles.1".to_owned(), "the model has no role logits".to_owned())));
+        assert!(check_roles(&observe, &[(0, Role::Weight, shape), (0, Role::Logits, shape)]).is_ok());
     }
 }

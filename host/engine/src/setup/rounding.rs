@@ -40,6 +40,8 @@ struct Builder<'a> {
     layout: &'a Layout,
     /// Tokens of a micro-batch of training.
     tokens: usize,
+    /// Tokens of a sequence, if the curvature is measured: it has passes of single sequences.
+    sequence: Option<usize>,
     /// Formats by name and by whether the CPU rounds for them, each opened once.
     formats: HashMap<(String, bool), Arc<DeviceFormat>>,
     /// All rounding modes of the run.
@@ -63,6 +65,7 @@ pub(super) fn quant(
         device,
         layout,
         tokens: config.data.batch_size * config.data.block_size,
+        sequence: (config.curvature.every > 0).then_some(config.data.block_size),
         formats: HashMap::new(),
         modes: Vec::new(),
         sites: Vec::new(),
@@ -107,10 +110,12 @@ impl Builder<'_> {
         &self.layout.specs[layer].name
     }
 
-    /// True if a pattern matches a layer's name. A head that is tied to the embedding also has its own name.
-    fn is_match(&self, pattern: &str, layer: ParamId) -> bool {
+    /// True if a pattern matches the name of a layer in a role. A head that is tied to the embedding also has its own name, which
+    /// is not that of the embedding.
+    fn is_match(&self, pattern: &str, layer: ParamId, role: Role) -> bool {
         let matcher = WildMatch::new(pattern);
-        matcher.matches(self.name(layer)) || layer == self.layout.head && matcher.matches(HEAD)
+        let is_head = layer == self.layout.head && role != Role::Embedding;
+        matcher.matches(self.name(layer)) || is_head && matcher.matches(HEAD)
     }
 
     /// The layers that are not excluded.
@@ -118,7 +123,7 @@ impl Builder<'_> {
         let mut layers = self.layout.linear_weights();
         for (index, pattern) in self.config.exclude.iter().enumerate() {
             self.matches(pattern, &format!("quant.exclude.{index}"))?;
-            layers.retain(|&layer| !self.is_match(pattern, layer));
+            layers.retain(|&layer| !self.is_match(pattern, layer, Role::Weight));
         }
         let kept = self.kept_blocks();
         let skipped: Vec<ParamId> = (0..self.layout.blocks.len())
@@ -137,8 +142,8 @@ impl Builder<'_> {
 
     /// The casts of all uses of a layer's tensors.
     fn casts_of(&self, layer: ParamId) -> Vec<(Role, ResolvedCast)> {
-        let applies = |rule: &LayerRule| self.is_match(&rule.pattern, layer);
-        Role::LINEAR.map(|role| (role, self.config.cast(role, applies))).into()
+        let cast = |role| self.config.cast(role, |rule| self.is_match(&rule.pattern, layer, role));
+        Role::LINEAR.map(|role| (role, cast(role))).into()
     }
 
     /// Adds the sites of a layer.
@@ -146,7 +151,8 @@ impl Builder<'_> {
         let shape = &self.layout.specs[layer].shape;
         let shape = LayerShape { inputs: shape[1], outputs: shape[0], tokens: self.tokens };
         casts::check_sources(casts)?;
-        casts::check_transforms(self.name(layer), casts, shape)?;
+        let name = self.name(layer);
+        self.in_all_passes(shape, |shape| casts::check_transforms(name, casts, shape))?;
         for (role, resolved) in casts {
             let is_second = role.first_use().is_some();
             if is_second && resolved.source() == UseSourceChoice::Reuse {
@@ -167,10 +173,25 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// Checks the casts of a layer at its shape in a batch and, if the curvature is measured, at its shape in a single sequence.
+    fn in_all_passes(
+        &self,
+        shape: LayerShape,
+        check: impl Fn(LayerShape) -> Result<(), KeyedDiagnostic>,
+    ) -> Result<(), KeyedDiagnostic> {
+        check(shape)?;
+        let Some(tokens) = self.sequence else { return Ok(()) };
+        check(LayerShape { tokens, ..shape }).map_err(|(key, error)| {
+            let hint =
+                "the curvature is measured on single sequences: choose a size that divides `data.block_size`";
+            (key, Diagnostic { hint: Some(hint.into()), ..error })
+        })
+    }
+
     /// Refuses a pattern that matches no layer at all: a typing error.
     fn matches(&self, pattern: &str, key: &str) -> Result<(), KeyedDiagnostic> {
         let all = self.layout.linear_weights();
-        if all.iter().any(|&layer| self.is_match(pattern, layer)) {
+        if all.iter().any(|&layer| self.is_match(pattern, layer, Role::Weight)) {
             return Ok(());
         }
         let names: Vec<&str> = all.iter().map(|&layer| self.name(layer)).take(5).collect();
@@ -188,9 +209,10 @@ impl Builder<'_> {
     fn values(&self) -> Vec<ValuePlace> {
         let all = value_casts::places(self.layout, self.kept_blocks(), &self.widths);
         let excluded =
-            |layer: ParamId| self.config.exclude.iter().any(|pattern| self.is_match(pattern, layer));
-        let places = all.into_iter().filter(|(layer, ..)| !excluded(*layer)).map(|(layer, role, width)| {
-            let applies = |rule: &LayerRule| self.is_match(&rule.pattern, layer);
+            |layer, role| self.config.exclude.iter().any(|pattern| self.is_match(pattern, layer, role));
+        let kept = all.into_iter().filter(|(layer, role, _)| !excluded(*layer, *role));
+        let places = kept.map(|(layer, role, width)| {
+            let applies = |rule: &LayerRule| self.is_match(&rule.pattern, layer, role);
             ValuePlace { layer, cast: (role, self.config.cast(role, applies)), width }
         });
         places.filter(|place| place.cast.1.format().is_some()).collect()
@@ -215,16 +237,26 @@ impl Builder<'_> {
         resolved: &ResolvedCast,
         shape: LayerShape,
     ) -> Result<Site, KeyedDiagnostic> {
-        let cast = resolved.cast();
+        let is_stored = role == Role::Weight && self.config.master_weights == MasterWeightsChoice::None;
+        let mut cast = resolved.cast();
+        if is_stored {
+            refuse_stored(resolved, &cast)?;
+            // `quant.stored_scale` has the rule of their scales.
+            let altgrad_casts::Scaling { quantize, dequantize, .. } = cast.scaling;
+            cast.scaling = altgrad_casts::Scaling { quantize, dequantize, ..Default::default() };
+        }
         let arithmetic = casts::arithmetic(&cast);
         // Kernels multiply by scales, and round ties as their modes say.
         let format = self.format(name, &resolved.key, !arithmetic.is_the_formats())?;
         casts::check_fields(resolved, &cast, &format)?;
-        casts::check_blocks(resolved, &cast, shape.of(role))?;
         let (group, tile) = casts::groups(cast.block, shape.of(role), role);
-        let is_stored = role == Role::Weight && self.config.master_weights == MasterWeightsChoice::None;
+        if let Some(block) = tile.or(group.map(|group| [1, group])) {
+            let check = |shape: LayerShape| {
+                casts::check_blocks(resolved, &cast, format.values(), block, shape.of(role))
+            };
+            self.in_all_passes(shape, check)?;
+        }
         let scaling = if is_stored {
-            refuse_stored(resolved, &cast)?;
             self.stored_scaling(&cast, group, &format)
         } else {
             casts::scaling(resolved, &cast, &format, group)?

@@ -8,6 +8,7 @@ use altgrad_casts::Block;
 use altgrad_config::{RunConfig, cast::ResolvedCast};
 use altgrad_loader::instance::KeyedDiagnostic;
 
+use super::casts;
 use crate::{
     model::{Layout, layout::ParamId},
     quant::Role,
@@ -73,19 +74,11 @@ pub(super) fn places(layout: &Layout, kept: Range<usize>, widths: &Widths) -> Ve
 
 /// Refuses keys that only operands of linear layers, or only matrices, can have.
 pub(super) fn check(role: Role, resolved: &ResolvedCast) -> Result<(), KeyedDiagnostic> {
-    let cast = resolved.cast();
-    let name = role.name();
-    if cast.transform.is_some() {
-        let key = resolved.key_of("transform");
-        let message = format!("`{key}`: the site {name} cannot be transformed");
-        let hint = format!(
-            "set transform = \"none\" in quant.cast.{name}: transforms cancel in the products of linear layers only"
-        );
-        return Err((key, Diagnostic::config(message).hint(hint)));
-    }
-    if role == Role::NormGain && matches!(cast.block, Block::Tile([lines, _]) if lines > 1) {
+    casts::refuse_transform(role, resolved)?;
+    if role == Role::NormGain && matches!(resolved.cast().block, Block::Tile([lines, _]) if lines > 1) {
         let key = resolved.key_of("block");
-        let message = format!("`{key}` is a tile of several lines, and a norm's gain is a vector");
+        let message = format!("`{key}` is a tile of several lines, but a norm's gain is a vector");
+        let name = role.name();
         let hint = format!("set block in quant.cast.{name} to a number, \"row\" or \"tensor\"");
         return Err((key, Diagnostic::config(message).hint(hint)));
     }

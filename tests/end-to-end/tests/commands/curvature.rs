@@ -52,6 +52,25 @@ fn rounding_noise_is_missing_without_rounding() {
     assert!(outcome.code == 2 && outcome.stderr.contains("1e-7 to 0.1"), "{}", outcome.stderr);
 }
 
+/// A transform that divides the 16 tokens of a batch and not the 8 of a sequence.
+#[test]
+fn a_transform_must_divide_single_sequences() {
+    let bench = Bench::new();
+    let cast = |role| format!("[quant.cast.{role}]\nsource = \"hp\"\ntransform = {{ hadamard = 16 }}\n");
+    let quant = format!("grad = \"E5M2\"\n{}{}", cast("activation_wgrad"), cast("grad_wgrad"));
+    bench.write("tiny.toml", &format!("{TINY}activation = \"E4M3\"\n{quant}"));
+    let outcome = bench.host(&["run", "tiny.toml", "--quiet"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let command: &[&str] = &["curvature", "runs/tiny"];
+    for args in [command, &["run", "tiny.toml", "--quiet", "--out", "other", "--set", "curvature.every=2"]] {
+        let outcome = bench.host(args);
+        assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+        for text in ["does not divide the 8 elements", "single sequences"] {
+            assert!(outcome.stderr.contains(text), "{}", outcome.stderr);
+        }
+    }
+}
+
 #[test]
 fn a_run_measures_what_the_command_does_and_trains_as_without() {
     let bench = trained();

@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod setup;
+
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_casts::{Axis, Block, Cast, Grid, Shape};
 use altgrad_config::{
@@ -356,85 +358,5 @@ fn attention_gives_the_products_and_gradients_of_its_casts() {
                 "[quant]\nblock = 4\nscaling = {{ type = 'e8m0', rule = 'rceil' }}\ncast.{role}.format = '{format}'\n"
             ));
         }
-    }
-}
-
-/// Faults that depend on the model or on other casts are refused at the position of the key.
-#[test]
-fn casts_that_do_not_fit_are_refused_where_they_stand() {
-    let linear = "[quant]\nweight = 'E4M3'\nactivation = 'E4M3'\n";
-    for (quant, message, [line, column]) in [
-        (
-            format!("{linear}transform = {{ hadamard = 64 }}"),
-            "a transform of 64 elements does not divide the 32 elements that the product of `h.0.attn.c_attn.weight` contracts over",
-            [4, 13],
-        ),
-        (
-            format!("{linear}[quant.cast.weight]\ntransform = {{ hadamard = 16 }}"),
-            "the operands activation and weight of the product of the output are transformed differently in `h.0.attn.c_attn.weight`",
-            [5, 13],
-        ),
-        (
-            format!("{linear}source = 'hp'\ntransform = {{ hadamard = 16 }}"),
-            "`quant.source` is hp, and the first use is transformed",
-            [4, 10],
-        ),
-        (
-            "[quant]\ngrad = 'E4M3'\n[quant.cast.grad]\ntransform = { hadamard = 16 }".into(),
-            "a transformed gradient cannot be reused in the product of the weight's gradient",
-            [4, 13],
-        ),
-        (
-            format!("{linear}[quant.cast.weight_dgrad]\nsource = 'dequantized'\nformat = 'none'"),
-            "`quant.cast.weight_dgrad.format` has no effect here",
-            [6, 1],
-        ),
-        (
-            "[quant]\nrecipe = 'quartet'\n[quant.cast.grad_wgrad]\nsource = 'dequantized'".into(),
-            "a transformed gradient cannot be reused in the product of the weight's gradient",
-            [4, 10],
-        ),
-        (
-            "[quant]\nweight = 'E4M3'\nblock = 7\n[quant.scaling]\ntype = 'e8m0'\nrule = 'rms'".into(),
-            "`quant.scaling.rule` is rms, and blocks of 7 elements do not divide the 32 elements of a row",
-            [6, 8],
-        ),
-        (
-            "[quant]\n[quant.cast.norm_gain]\nformat = 'E4M3'\nblock = [4, 4]".into(),
-            "`quant.cast.norm_gain.block` is a tile of several lines, and a norm's gain is a vector",
-            [4, 9],
-        ),
-        (
-            "[quant]\n[quant.cast.query]\nformat = 'E4M3'\ntransform = { hadamard = 4 }".into(),
-            "`quant.cast.query.transform`: the site query cannot be transformed",
-            [4, 13],
-        ),
-        (
-            "[quant]\nweight = 'E4M3'\nblock = 8\n[quant.scaling]\namax = 'delayed'".into(),
-            "`quant.scaling.amax` = \"delayed\" needs one scale for the tensor",
-            [5, 8],
-        ),
-        (
-            "[quant]\nweight = 'E4M3'\n[quant.scaling]\ntype = 'e4m3'\nrule = 'floor'".into(),
-            "`scaling.type` is e4m3, which needs rule max without pow2 and margin",
-            [4, 8],
-        ),
-    ] {
-        let error = Bench::try_new(&quant).map(|_| ()).unwrap_err();
-        let place = error.place.clone().unwrap_or_default();
-        assert_eq!(error.message, message, "{quant}");
-        let expected = format!("run.toml:{}:{column}", MODEL.lines().count() + line);
-        assert!(place.ends_with(&expected) && error.hint.is_some(), "{quant}\n{error}");
-    }
-}
-
-#[test]
-fn transformed_weights_lie_on_no_grid() {
-    let linear = "[quant]\nweight = 'E4M3'\nactivation = 'E4M3'\n";
-    for (transform, has_grid) in [("", true), ("transform = { hadamard = 8 }", false)] {
-        let bench = Bench::new(&format!("{linear}{transform}"));
-        let layer = bench.layout.blocks[0].c_fc.weight;
-        let grid = bench.quant.future_weight_grid(layer, &bench.layout.specs[layer].shape);
-        assert_eq!(grid.is_some(), has_grid, "{transform}");
     }
 }
