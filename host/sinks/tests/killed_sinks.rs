@@ -100,8 +100,8 @@ fn process() {
     }
 }
 
-/// Runs a part; kills it after a moment unless it is to end. The number of steps that were accepted in all.
-fn run(folder: &Path, resume_step: Option<u64>, part: u64, end: u64, kill: Option<Duration>) -> u64 {
+/// Runs a part; unless it is to end, kills it a moment after so many accepted steps. The number of steps accepted in all.
+fn run(folder: &Path, resume_step: Option<u64>, part: u64, end: u64, kill: Option<(usize, Duration)>) -> u64 {
     let _ = fs::remove_file(folder.join(ACCEPTED));
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "process", "--nocapture"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -109,8 +109,8 @@ fn run(folder: &Path, resume_step: Option<u64>, part: u64, end: u64, kill: Optio
     command.envs(resume_step.map(|step| (RESUME, step.to_string())));
     let mut child = command.spawn().unwrap();
     let accepted = || fs::read_to_string(folder.join(ACCEPTED)).unwrap_or_default();
-    if let Some(moment) = kill {
-        while accepted().is_empty() && child.try_wait().unwrap().is_none() {
+    if let Some((steps, moment)) = kill {
+        while accepted().matches('\n').count() < steps && child.try_wait().unwrap().is_none() {
             thread::sleep(Duration::from_millis(1));
         }
         thread::sleep(moment);
@@ -132,8 +132,8 @@ fn killed_at_random_points_and_resumed_every_sink_has_each_step_once() {
     let mut below = |bound: u64| random.next_u64() % bound;
     let (mut resume_step, mut owners) = (None, BTreeMap::new());
     for part in 0..12 {
-        let moment = Duration::from_micros(below(30_000));
-        let done = run(folder.path(), resume_step, part, 1_000_000, Some(moment));
+        let kill = (20 + below(181) as usize, Duration::from_micros(below(1000)));
+        let done = run(folder.path(), resume_step, part, 1_000_000, Some(kill));
         let first = resume_step.unwrap_or(0);
         owners.extend((first..done).map(|step| (step, part)));
         // From a checkpoint that is some steps old.

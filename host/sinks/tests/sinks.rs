@@ -69,7 +69,7 @@ fn a_hung_sink_is_left_behind_counted_and_said() {
     let folder = TempDir::new().unwrap();
     let registry = registry(folder.path());
     let setups =
-        vec![bad(&registry, "sink.log:hang", 3, 0.2), setup(&registry, "jsonl", ("", ""), 100, 60.0)];
+        vec![bad(&registry, "sink.log:hang", 3, 2.0), setup(&registry, "jsonl", ("", ""), 100, 60.0)];
     let mut sinks = Sinks::open(setups, facts(folder.path())).unwrap();
     for step in 0..20 {
         sinks.write(record(step, 3));
@@ -82,7 +82,7 @@ fn a_hung_sink_is_left_behind_counted_and_said() {
     assert!((3..=4).contains(&counts[0].missing_from_step.unwrap()), "one may have left the queue");
     assert_eq!((counts[1].rows, counts[1].missing_rows, counts[1].missing_from_step), (20, 0, None));
     let said: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
-    assert_eq!(said[0], "sink `bad` did not finish within 200ms");
+    assert_eq!(said[0], "sink `bad` did not finish within 2s");
     assert!(said[1].starts_with("sink `bad` is missing 20 rows, the first dropped at step "), "{said:?}");
     assert_eq!(said.len(), 2);
     assert_eq!(fs::read_to_string(folder.path().join("metrics.jsonl")).unwrap().lines().count(), 20);
@@ -110,12 +110,12 @@ fn opening_and_finishing_have_a_deadline() {
     let opened = Sinks::open(vec![bad(&registry, "sink.open:hang", 10, 0.2)], facts(folder.path()));
     assert_eq!(opened.err().unwrap().message, "sink `bad` did not open within 200ms");
     for place in ["sink.summary:hang", "sink.finish:hang"] {
-        let mut sinks = Sinks::open(vec![bad(&registry, place, 10, 0.2)], facts(folder.path())).unwrap();
+        let mut sinks = Sinks::open(vec![bad(&registry, place, 10, 2.0)], facts(folder.path())).unwrap();
         sinks.write(record(0, 3));
         let (counts, faults) = sinks.finish(&[], RunOutcome::COMPLETED);
         assert_eq!((counts[0].rows, counts[0].missing_rows), (1, 0), "{place}");
         let said: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
-        assert_eq!(said, ["sink `bad` did not finish within 200ms"], "{place}");
+        assert_eq!(said, ["sink `bad` did not finish within 2s"], "{place}");
     }
 }
 
@@ -124,14 +124,29 @@ fn opening_and_finishing_have_a_deadline() {
 fn a_hanging_sink_costs_one_deadline() {
     let folder = TempDir::new().unwrap();
     let registry = registry(folder.path());
-    for (place, taken) in [("sink.log:hang", 0), ("sink.state:hang", 1)] {
-        let deadline = Duration::from_secs(2);
-        let setups = vec![
-            bad(&registry, place, 100, deadline.as_secs_f64()),
-            setup(&registry, "jsonl", ("", ""), 100, 60.0),
-        ];
+    let deadline = Duration::from_secs(2);
+    for place in ["sink.log:hang", "sink.state:hang"] {
+        let setups = vec![bad(&registry, place, 100, deadline.as_secs_f64())];
         let mut sinks = Sinks::open(setups, facts(folder.path())).unwrap();
+        let mut ask = |step| {
+            sinks.write(record(step, 3));
+            assert_eq!(sinks.request_states().wait()[0].state, Err("it is closed".to_string()), "{place}");
+        };
+        ask(0);
         let begun = Instant::now();
+        (1..20).for_each(ask);
+        sinks.finish(&[], RunOutcome::COMPLETED);
+        assert!(begun.elapsed() < deadline, "{place}: {:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn a_hanging_sink_is_closed_and_the_others_go_on() {
+    let folder = TempDir::new().unwrap();
+    let registry = registry(folder.path());
+    for (place, taken) in [("sink.log:hang", 0), ("sink.state:hang", 1)] {
+        let setups = vec![bad(&registry, place, 100, 2.0), setup(&registry, "jsonl", ("", ""), 100, 60.0)];
+        let mut sinks = Sinks::open(setups, facts(folder.path())).unwrap();
         for step in 0..20 {
             sinks.write(record(step, 3));
             let states = sinks.request_states().wait();
@@ -143,7 +158,6 @@ fn a_hanging_sink_costs_one_deadline() {
         let counts = sinks.counts();
         assert_eq!((counts[0].rows, counts[0].missing_rows), (taken, 20 - taken), "{place}");
         let (counts, faults) = sinks.finish(&[], RunOutcome::COMPLETED);
-        assert!(begun.elapsed() < 2 * deadline, "{place}: {:?}", begun.elapsed());
         assert_eq!((counts[0].rows, counts[0].missing_rows), (taken, 20 - taken), "{place}");
         assert_eq!(counts[0].missing_from_step, Some(1), "{place}");
         assert_eq!((counts[1].rows, counts[1].missing_rows), (20, 0), "{place}");
@@ -169,7 +183,7 @@ fn how_long_the_log_call_takes() {
             let folder = TempDir::new().unwrap();
             let registry = registry(folder.path());
             let setups = wanted.iter().map(|name| match name.contains(':') {
-                true => bad(&registry, name, 256, 0.5),
+                true => bad(&registry, name, 256, 2.0),
                 false => setup(&registry, name, ("", ""), 256, 60.0),
             });
             let mut sinks = Sinks::open(setups.collect(), facts(folder.path())).unwrap();

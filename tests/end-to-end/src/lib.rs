@@ -14,6 +14,7 @@ mod runs;
 
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     fs,
     io::Write,
     path::{Path, PathBuf},
@@ -136,10 +137,14 @@ impl Bench {
     }
 
     /// The command of a user who has never trusted a library: the records of libraries are in the scratch folder's `state`.
+    /// Settings in the environment of the tests are removed.
     #[must_use]
     pub fn distrustful(&self, args: &[&str]) -> Command {
         let mut command = Command::new(stage().join("altgrad-host"));
         command.current_dir(self.folder.path()).args(args).env("XDG_STATE_HOME", self.path("state"));
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_setting(name)) {
+            command.env_remove(name);
+        }
         command
     }
 
@@ -180,6 +185,12 @@ impl Bench {
         names.sort();
         names
     }
+}
+
+/// True for a variable that changes the host's behaviour: a test sets those that it needs.
+fn is_setting(name: &OsStr) -> bool {
+    let settings = ["ALTGRAD_DATA_MIRROR", "ALTGRAD_LOG", "HF_ENDPOINT"];
+    settings.iter().any(|setting| name == *setting) || name.as_encoded_bytes().starts_with(b"WANDB_")
 }
 
 impl Default for Bench {
@@ -232,7 +243,12 @@ pub fn compile_c_with(source: &Path, library: &Path, defines: &[&str]) -> Result
 pub fn started_by(starter: &[&str], command: &Command) -> Command {
     let mut started = Command::new(starter[0]);
     started.args(&starter[1..]).arg(command.get_program()).args(command.get_args());
-    started.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => started.env(name, value),
+            None => started.env_remove(name),
+        };
+    }
     if let Some(folder) = command.get_current_dir() {
         started.current_dir(folder);
     }
@@ -262,7 +278,7 @@ pub fn size(variable: &str, default: u32) -> u32 {
 /// There is no such Python, or it has no TensorBoard.
 pub fn tensorboard(folder: &Path) -> Result<String, String> {
     let python = std::env::var("ALTGRAD_PYTHON").map_err(|_| "ALTGRAD_PYTHON is not set".to_string())?;
-    let run = |args: &[&std::ffi::OsStr]| Command::new(&python).args(args).output();
+    let run = |args: &[&OsStr]| Command::new(&python).args(args).output();
     let found = run(&["-c".as_ref(), "import tensorboard".as_ref()]).map_err(|e| format!("{python}: {e}"))?;
     if !found.status.success() {
         return Err(format!("{python} has no tensorboard"));

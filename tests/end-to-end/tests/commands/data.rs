@@ -7,7 +7,7 @@ use std::{
     process::Stdio,
     sync::mpsc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use altgrad_end_to_end::{Bench, TINY, fixture};
@@ -157,33 +157,50 @@ fn without_a_connection_prepare_names_the_file_to_download_by_hand() {
     assert!(!bench.path("bins").exists());
 }
 
-/// Killed at several moments, then run again: the bins are those of an undisturbed preparation.
+/// Killed at several moments, also while the bins get their names, then run again: the bins are those of an undisturbed
+/// preparation.
 #[test]
 fn a_preparation_killed_at_any_moment_is_completed_by_the_next() {
     let bench = Bench::new();
     bench.write("in/train.jsonl", &acts(60_000));
     let prepare =
         |out: &'static str| ["data", "prepare", "eurlex57k", "--input", "in", "--out", out, "--quiet"];
+    let begun = Instant::now();
     let undisturbed = bench.host(&prepare("whole"));
+    let whole = begun.elapsed();
     assert_eq!(undisturbed.code, 0, "{}", undisturbed.stderr);
-    for milliseconds in [1, 20, 80, 200, 400] {
+    let is_there = |name: &str| bench.path("bins").join(name).exists();
+    let kill_when = |moment: &str, has_come: &dyn Fn() -> bool| {
         let mut child = bench.command(&prepare("bins")).stdout(Stdio::null()).spawn().unwrap();
-        thread::sleep(Duration::from_millis(milliseconds));
+        while !has_come() && child.try_wait().unwrap().is_none() {
+            thread::sleep(Duration::from_micros(50));
+        }
         child.kill().unwrap();
         child.wait().unwrap();
-        let bins = ["train.bin", "val.bin", "meta.json"].map(|name| bench.path("bins").join(name).exists());
-        assert!(bins == [true; 3] || !(bins[0] && bins[1]), "{bins:?} after {milliseconds} ms");
+        let bins = ["train.bin", "val.bin", "meta.json"].map(is_there);
+        assert!(bins == [true; 3] || !(bins[0] && bins[1]), "{bins:?}, killed at {moment}");
+    };
+    let complete = |killed: &str| {
+        let outcome = bench.host(&prepare("bins"));
+        assert_eq!(outcome.code, 0, "killed at {killed}: {}", outcome.stderr);
+        for name in ["train.bin", "val.bin"] {
+            let bytes = |folder: &str| fs::read(bench.path(folder).join(name)).unwrap();
+            assert!(bytes("bins") == bytes("whole"), "{name}, killed at {killed}");
+        }
+        let mut left = fs::read_dir(bench.path("bins")).unwrap().flatten();
+        assert!(!left.any(|entry| entry.file_name().to_string_lossy().ends_with(".part")), "{killed}");
+    };
+    for share in [0.01, 0.2, 0.5, 0.8, 0.95] {
+        let begun = Instant::now();
+        kill_when(&format!("{share} of the time"), &|| begun.elapsed() >= whole.mul_f64(share));
     }
-    let outcome = bench.host(&prepare("bins"));
-    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    for name in ["train.bin", "val.bin"] {
-        assert!(
-            fs::read(bench.path("bins").join(name)).unwrap()
-                == fs::read(bench.path("whole").join(name)).unwrap()
-        );
+    complete("several moments");
+    for name in ["meta.json", "train.bin"] {
+        fs::remove_dir_all(bench.path("bins")).unwrap();
+        kill_when(name, &|| is_there(name));
+        assert!(is_there(name), "the preparation ended without {name}");
+        complete(name);
     }
-    let left = fs::read_dir(bench.path("bins")).unwrap().flatten();
-    assert!(left.into_iter().all(|entry| !entry.file_name().to_string_lossy().ends_with(".part")));
 }
 
 #[test]

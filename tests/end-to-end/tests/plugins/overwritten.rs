@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use altgrad_end_to_end::{Bench, TINY, assert_same_run, compile_c, plugin, skipped};
+use altgrad_end_to_end::{Bench, TINY, assert_same_run, compile_c, plugin, skipped, started_by};
 
 /// The loader's log message when it cannot load sealed memory.
 const FALLBACK: &str = "sealed memory cannot be loaded";
@@ -69,11 +69,8 @@ fn run_overwritten(bench: &Bench, libraries: &[&str], around: Option<(&[&str], &
 
 /// A command in other surroundings.
 fn inside((unshare, before): (&[&str], &str), command: &Command) -> Command {
-    let mut around = Command::new("unshare");
-    around.args(unshare).args(["sh", "-c", &format!("{before} && exec \"$0\" \"$@\"")]);
-    around.arg(command.get_program()).args(command.get_args());
-    around.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    around
+    let script = format!("{before} && exec \"$0\" \"$@\"");
+    started_by(&[&["unshare"], unshare, &["sh", "-c", &script]].concat(), command)
 }
 
 /// Waits until the run has written rows of metrics.

@@ -11,7 +11,7 @@ use std::{
 use altgrad_end_to_end::skipped;
 use tempfile::TempDir;
 
-use super::root;
+use super::{outside_of_hooks, root};
 
 /// The build script, and a folder for repositories.
 struct Script {
@@ -32,7 +32,7 @@ fn ran(command: &mut Command) -> Output {
 }
 
 fn git(folder: &Path, args: &[&str]) -> String {
-    let mut git = Command::new("git");
+    let mut git = outside_of_hooks("git");
     git.arg("-C").arg(folder).args(["-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"]);
     String::from_utf8_lossy(&ran(git.args(args)).stdout).trim().to_string()
 }
@@ -61,7 +61,7 @@ impl Script {
     }
 
     fn run(&self, root: &Path, path: Option<&str>, given: Option<&str>) -> Told {
-        let mut command = Command::new(&self.program);
+        let mut command = outside_of_hooks(&self.program);
         command.env("CARGO_MANIFEST_DIR", root.join("host/cli")).env_remove("ALTGRAD_COMMIT");
         path.map(|path| command.env("PATH", path));
         given.map(|commit| command.env("ALTGRAD_COMMIT", commit));

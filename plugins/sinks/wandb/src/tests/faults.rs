@@ -150,6 +150,7 @@ fn rows_that_the_spool_has_lost_are_counted() {
         damage(&mut spool);
         std::fs::write(&path, spool).unwrap();
         server.state().faults.clear();
+        let rig = Rig { options: Vec::new(), ..rig };
         // Another upload finds nothing to send, and still does not report a complete upload.
         for upload in 1..=2 {
             let error = rig.upload().unwrap_err();
@@ -161,8 +162,8 @@ fn rows_that_the_spool_has_lost_are_counted() {
 
 #[test]
 fn a_server_that_comes_late_gets_all() {
-    // A port without a listener, until one starts.
-    let place = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // A port without a listener, until one starts; other programs listen on other addresses of this machine.
+    let place = TcpListener::bind("127.7.7.7:0").unwrap().local_addr().unwrap();
     let rig = Rig::new(&format!("http://{place}")).with("finish_timeout_s", ConfigValue::Float(0.3));
     let mut sink = rig.open(None);
     log_all(&mut sink, 0..50);
@@ -172,6 +173,7 @@ fn a_server_that_comes_late_gets_all() {
     assert!(start.elapsed() < Duration::from_secs(60), "finish has a deadline");
     assert!(error.message.contains("50 of 50 rows"), "{error}");
     let server = Server::start_at(&place.to_string());
+    let rig = Rig { options: Vec::new(), ..rig };
     rig.upload().unwrap();
     assert_rows(&parsed(&server.run().history), 50);
     assert_eq!(server.run().exits, [0], "the end as it was, not as the uploader was told");
@@ -186,7 +188,8 @@ fn a_server_that_lost_rows_gets_them_again_and_a_foreign_one_is_left_alone() {
     let rig = Rig::new(&server.url).with("finish_timeout_s", ConfigValue::Float(0.0));
     let mut sink = rig.open(None);
     log_all(&mut sink, 0..30);
-    std::thread::sleep(Duration::from_millis(300));
+    // The last row may yet get histograms.
+    wait_for(&server, 29, 0);
     drop(sink);
     server.state().runs.values_mut().for_each(|run| run.history.truncate(7));
     let rig = Rig { options: Vec::new(), ..rig };

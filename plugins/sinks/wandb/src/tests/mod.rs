@@ -15,7 +15,12 @@ mod server;
 mod servers;
 mod surroundings;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use altgrad_plugin_api::{
     Alert, AlertLevel, Config, ConfigValue, Histogram, Metric, MetricName, PluginError, RunInfo, RunOutcome,
@@ -102,6 +107,19 @@ impl Rig {
     /// Opens with nothing to come, as `wandb-upload` does, and finishes.
     fn upload(&self) -> Result<(), PluginError> {
         self.try_open(Some(u64::MAX), &[])?.finish(RunOutcome::FAILED)
+    }
+}
+
+/// Waits until the server has so many rows and alerts.
+fn wait_for(server: &server::Server, rows: usize, alerts: usize) {
+    let by = Instant::now() + Duration::from_secs(60);
+    let has_all = || {
+        let state = server.state();
+        state.runs.values().any(|run| run.history.len() >= rows && run.alerts.len() >= alerts)
+    };
+    while !has_all() {
+        assert!(Instant::now() < by, "not {rows} rows and {alerts} alerts in a minute");
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

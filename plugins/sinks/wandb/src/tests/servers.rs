@@ -7,7 +7,7 @@ use super::{
 
 /// A run folder whose server only a variable names, if anything.
 fn rig(server: Option<&str>) -> Rig {
-    let mut rig = Rig::new("").with("finish_timeout_s", ConfigValue::Float(0.3));
+    let mut rig = Rig::new("");
     rig.variables.extend(server.map(named));
     rig
 }
@@ -18,11 +18,12 @@ fn named(server: &str) -> (String, String) {
 
 /// A run of ten rows that its server has not taken, in a shell without the variable.
 fn left_over(server: &str) -> Rig {
-    let mut rig = rig(Some(server));
+    let mut rig = rig(Some(server)).with("finish_timeout_s", ConfigValue::Float(0.3));
     let mut sink = rig.open(None);
     log_all(&mut sink, 0..10);
     sink.finish(RunOutcome::INTERRUPTED).unwrap_err();
     rig.variables.pop();
+    rig.options.clear();
     rig
 }
 
