@@ -99,7 +99,7 @@ impl Config {
             };
             let declared = &entries[index].value;
             let value = value.coerce(declared).map_err(|value| {
-                fault(format!("must be {}, is {}", declared.type_name(), value.type_name()), false)
+                fault(format!("must be {}, found {}", declared.type_name(), value.type_name()), false)
             })?;
             if let Some(message) = options[index].refuses(&value) {
                 return Err(fault(message, false));
@@ -180,7 +180,7 @@ impl Config {
                 Component::CurDir => {}
                 _ => {
                     let what = "must stay inside the run folder: no absolute path, no `..`";
-                    return Err(PluginError::config(format!("`{name}` {what}, is `{text}`")));
+                    return Err(PluginError::config(format!("`{name}` {what}, found `{text}`")));
                 }
             }
         }
@@ -232,11 +232,15 @@ mod tests {
     fn each_fault_names_its_key() {
         let rows = [
             ("beta3", ConfigValue::Float(0.5), "beta3 is not an option of this plugin"),
-            ("beta1", ConfigValue::Float(1.5), "beta1 must be between 0 and 1, is 1.5"),
-            ("beta1", ConfigValue::Float(f64::NAN), "beta1 must be between 0 and 1, is NaN"),
-            ("beta1", ConfigValue::Text("x".into()), "beta1 must be a number, is a string"),
-            ("window", ConfigValue::Integer(0), "window must be between 1 and 1000000, is 0"),
-            ("placement", ConfigValue::Text("pre".into()), "placement must be one of post, power, is `pre`"),
+            ("beta1", ConfigValue::Float(1.5), "beta1 must be between 0 and 1, found 1.5"),
+            ("beta1", ConfigValue::Float(f64::NAN), "beta1 must be between 0 and 1, found NaN"),
+            ("beta1", ConfigValue::Text("x".into()), "beta1 must be a number, found a string"),
+            ("window", ConfigValue::Integer(0), "window must be between 1 and 1000000, found 0"),
+            (
+                "placement",
+                ConfigValue::Text("pre".into()),
+                "placement must be one of post, power, found `pre`",
+            ),
         ];
         for (key, value, expected) in rows {
             assert_eq!(resolve(key, value).unwrap_err(), expected);

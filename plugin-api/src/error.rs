@@ -48,7 +48,7 @@ impl ErrorKind {
 pub struct PluginError {
     /// The class of the fault.
     pub kind: ErrorKind,
-    /// The fault: one sentence without a final full stop and line breaks.
+    /// The fault: one sentence on one line, without a final full stop.
     pub message: RString,
     /// The advice to the user; may be empty.
     pub hint: RString,

@@ -58,7 +58,7 @@ pub struct Minifloat {
 pub enum FormatSpec {
     /// A minifloat.
     Minifloat(Minifloat),
-    /// Any other code: `values[code]`, f32, 2^bits of them (posits, logarithmic, integer, lookup). At least two finite values differ,
+    /// Any other format: `values[code]`, f32, 2^bits of them (posits, logarithmic, integer, lookup). At least two finite values differ,
     /// and one is above 0.
     Table(RVec<f32>),
 }
@@ -231,7 +231,7 @@ pub trait Format: Send + Sync + Sized + 'static {
     /// Makes an instance from complete, range-checked options. `[main-thread]`
     ///
     /// # Errors
-    /// An option value that the declared ranges do not exclude is invalid.
+    /// If an option value is invalid although its declared type, range and choices allow it.
     fn new(config: &Config) -> Result<Self, PluginError>;
 
     /// The values of the codes. `[main-thread]`
@@ -269,6 +269,7 @@ pub trait Format: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// [`ErrorKind::VALUE`](crate::ErrorKind::VALUE) for NaN in a format without NaN.
+    /// [`ErrorKind::UNSUPPORTED`](crate::ErrorKind::UNSUPPORTED) for a rounding mode that is unsupported or unknown.
     fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams<'_>) -> Result<(), PluginError>;
 
     /// Writes the values of codes: `dst[i] = value(codes[i]) * inverse`, with the inverse scale of the element's block.
@@ -276,7 +277,7 @@ pub trait Format: Send + Sync + Sized + 'static {
     /// Shapes: `codes`, `dst` `[n]`; borrowed for the call. `[any-thread]`
     ///
     /// # Errors
-    /// [`ErrorKind::VALUE`](crate::ErrorKind::VALUE) for a code beyond 2^bits.
+    /// [`ErrorKind::VALUE`](crate::ErrorKind::VALUE) for a code of 2^bits or more.
     fn decode(&self, codes: &[u16], dst: &mut [f32], scales: &Scales<'_>) -> Result<(), PluginError>;
 
     /// The text of a device kernel, or `None` if there is none for this operation and target; the

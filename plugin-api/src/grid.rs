@@ -42,7 +42,7 @@ fn floor_log2(w: f64) -> i64 {
     ((w.to_bits() >> 52) & 0x7ff) as i64 - 1023
 }
 
-/// The values of a minifloat and the geometry between them. Arguments are in stored units: already scaled.
+/// The values of a minifloat and the geometry between them. Arguments are in scaled units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinifloatGrid {
     spec: Minifloat,

@@ -1,7 +1,7 @@
 //! Device kernels as text, which a plugin provides and the host launches.
 //!
-//! A kernel is compiled to CUDA C++ or WGSL when the plugin is built; the host compiles the text for its device and launches it on its
-//! own client. The interface has no types of a tensor library. [`table`] stores a plugin's texts and selects one.
+//! A kernel is a text in CUDA C++ or WGSL, which the library contains. The host compiles it for its device and launches it on its own
+//! client. The interface has no types of a tensor library. [`table`] stores a plugin's texts and selects one.
 //!
 //! Calling convention of the text:
 //! - CUDA: `extern "C" __global__ void entry(T0* b0, .., const __grid_constant__ info_st info)`, buffers

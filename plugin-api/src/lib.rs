@@ -14,7 +14,9 @@
 //!
 //! impl Optimizer for Sgd {
 //!     const DESCRIPTOR: Descriptor = Descriptor::optimizer("sgd", "1.0.0", "Stochastic gradient descent")
-//!         .options(&[OptionSpec::float("weight_decay", 0.0).range(0.0, 1.0).help("L2 decay a step")]);
+//!         .options(&[OptionSpec::float("weight_decay", 0.0)
+//!             .range(0.0, 1.0)
+//!             .help("Decoupled weight decay; a step multiplies weights by 1 - lr * weight_decay")]);
 //!
 //!     fn new(config: &Config) -> Result<Self, PluginError> {
 //!         Ok(Self { decay: config.float("weight_decay")? })

@@ -57,11 +57,11 @@ numbered! {
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, PartialEq)]
 pub struct StateSpec {
-    /// Name, unique within the parameter: `exp_avg`.
+    /// Name, unique within the parameter: at most 64 letters, digits, `-`, `_` and `.`, not beginning with a dot.
     pub name: RString,
     /// The stored element type, unless the run file selects another: [`DType::F32`] or [`DType::BF16`].
     pub dtype: DType,
-    /// The value of every element before the first step.
+    /// The value of every element before the first step; finite.
     pub initial: f64,
     /// The writer of the state.
     pub role: StateRole,
@@ -85,7 +85,7 @@ impl StateSpec {
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
 pub struct StepScalars {
-    /// Learning rate of this step.
+    /// Learning rate of this step: that of the schedule times the parameter's `lr_scale`. Finite, 0 or more.
     pub lr: f64,
     /// Number of this update, from 1 (the t of bias correction).
     pub update: u64,
@@ -107,7 +107,7 @@ pub struct Launch {
 pub struct Grid<'a> {
     /// The format.
     pub spec: &'a FormatSpec,
-    /// The scale of each block: stored = scale * value. Empty in [`Optimizer::rule`], because no scale is known before the first
+    /// The scale of each block: scaled = scale * value. Empty in [`Optimizer::rule`], because no scale is known before the first
     /// step.
     pub scales: Scales<'a>,
 }
@@ -161,7 +161,7 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
     /// Makes an instance from complete, range-checked options. `[main-thread]`
     ///
     /// # Errors
-    /// An option value that the declared ranges do not exclude is invalid.
+    /// If an option value is invalid although its declared type, range and choices allow it.
     fn new(config: &Config) -> Result<Self, PluginError>;
 
     /// The state buffers of one parameter. The result for a parameter never changes. `[main-thread]`

@@ -141,15 +141,15 @@ impl OptionSpec {
         let out_of_range = |number: f64| !(self.min..=self.max).contains(&number);
         match value {
             ConfigValue::Float(number) if out_of_range(*number) => {
-                Some(format!("must be between {} and {}, is {number}", self.min, self.max))
+                Some(format!("must be between {} and {}, found {number}", self.min, self.max))
             }
             ConfigValue::Integer(number) if out_of_range(*number as f64) => {
-                Some(format!("must be between {} and {}, is {number}", self.min, self.max))
+                Some(format!("must be between {} and {}, found {number}", self.min, self.max))
             }
             ConfigValue::Text(text) if !self.choices.is_empty() && !self.allows(text) => {
                 let named: Vec<&str> =
                     self.choices.iter().map(RStr::as_str).filter(|name| !name.is_empty()).collect();
-                Some(format!("must be one of {}, is `{text}`", named.join(", ")))
+                Some(format!("must be one of {}, found `{text}`", named.join(", ")))
             }
             _ => None,
         }

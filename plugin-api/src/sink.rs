@@ -132,7 +132,7 @@ pub trait Sink: Send + Sized + 'static {
     /// Makes an instance from complete, range-checked options; touches no file yet. `[main-thread]`
     ///
     /// # Errors
-    /// An option value that the declared ranges do not exclude is invalid.
+    /// If an option value is invalid although its declared type, range and choices allow it.
     fn new(config: &Config) -> Result<Self, PluginError>;
 
     /// Begins a run. `[sink-thread]`

@@ -17,7 +17,7 @@ pub struct DType {
     pub code: u8,
     /// Bits per element.
     pub bits: u8,
-    /// Elements per lane; 1 here.
+    /// Number of lanes of a vector type; 1 here.
     pub lanes: u16,
 }
 

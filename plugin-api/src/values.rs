@@ -1,8 +1,7 @@
 //! The values of any format and the geometry between them, derived from its [`FormatSpec`].
 //!
 //! A format is data: spacing, code coordinate and its inverse follow from its description, so they always agree with the
-//! codes. Minifloats use the closed forms of [`MinifloatGrid`]; tables are sorted and searched. Arguments are in stored units:
-//! already scaled.
+//! codes. Minifloats use the closed forms of [`MinifloatGrid`]; tables are sorted and searched. Arguments are in scaled units.
 
 use crate::{FormatSpec, PluginError, grid::MinifloatGrid};
 
