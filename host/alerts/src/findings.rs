@@ -182,15 +182,15 @@ pub(super) fn rose(rise: Option<Rise>) -> Verdict {
     Verdict::Bad(Finding { place, value: Some(median), text })
 }
 
-/// The verdict on the median of the training loss, compared with the entropy of the corpus's tokens in nats
+/// The verdict on the median of the training loss, compared with the unigram entropy of the corpus in nats
 /// per token.
 pub(super) fn learned_nothing(median: f64, entropy: f64) -> Verdict {
     if median < entropy {
         return Verdict::Fine;
     }
     let text = format!(
-        "the model has learned nothing: the training loss, {median:.4} nats/token, is not below {entropy:.4}, the entropy of the \
-         corpus's single tokens"
+        "the model has learned nothing: the training loss, {median:.4} nats/token, is not below the corpus's unigram entropy, \
+         {entropy:.4}"
     );
     let place = Some(training::LOSS.name.to_string());
     Verdict::Bad(Finding { place, value: Some(median), text })

@@ -59,7 +59,7 @@ impl From<Alert> for Event {
 pub struct RunFacts {
     /// Steps until the learning rate has its full value.
     pub warmup_steps: u64,
-    /// Entropy of the corpus's single tokens in nats: the loss of a model that uses only token frequencies.
+    /// Unigram entropy of the corpus in nats per token: the loss of a model that uses only token frequencies.
     pub unigram_entropy: Option<f64>,
 }
 

@@ -36,7 +36,7 @@ pub struct AlertsSection {
     pub kurtosis_threshold: Threshold,
     /// Factor by which a kurtosis must exceed its first measurement at the same place, in addition to its threshold.
     pub kurtosis_growth: f64,
-    /// Signal to noise in dB below which overflow and underflow at a place raise alerts; `"off"`: at any value. At 6 dB the noise
+    /// SQNR in dB below which overflow and underflow at a place raise alerts; `"off"`: at any value. At 6 dB the noise
     /// has a quarter of the signal's energy.
     pub sqnr_threshold: Threshold,
     /// [`fidelity::GRADIENT_COSINE_ALERT`].
@@ -54,7 +54,7 @@ pub struct AlertsSection {
     /// Rise of the training loss above its lowest median, in units of its noise and at least 2 % of the loss. Medians and noise (1.4826
     /// times the median absolute deviation) are those of 40 steps.
     pub loss_rise_threshold: Threshold,
-    /// Steps after warm-up until the median of the training loss must be below the entropy of the corpus's tokens; 0 = off.
+    /// Steps after warm-up until the median of the training loss must be below the unigram entropy of the corpus; 0 = off.
     pub no_learning_steps: u64,
     /// Consecutive measurements above a threshold that raise an alert. With more than 1, a single batch raises none.
     pub patience: u64,
@@ -187,10 +187,42 @@ impl<'de> Deserialize<'de> for Threshold {
                     return Ok(Threshold::Off);
                 }
                 // The wording that `explain` recognizes.
-                Err(E::custom(format!("must be a number or `{OFF}`, is {text:?}")))
+                Err(E::custom(format!("must be a number or `{OFF}`, found {text:?}")))
             }
         }
 
         deserializer.deserialize_any(NumberOrOff)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use altgrad_metrics::{alert, reference};
+
+    use super::*;
+
+    #[test]
+    fn each_kind_names_the_key_of_its_threshold() {
+        for kind in AlertKind::ALL {
+            let Some(key) = kind.threshold_key() else {
+                assert_eq!(AlertsSection::default().threshold(kind), Threshold::Off, "{}", kind.name());
+                continue;
+            };
+            let alerts: AlertsSection = toml::from_str(&format!("{key} = 0.125")).unwrap();
+            assert_eq!(alerts.threshold(kind), Threshold::Above(0.125), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_page_of_metrics_names_keys_of_the_run_file() {
+        let known = toml::Value::try_from(AlertsSection::default()).unwrap();
+        let page = reference::markdown();
+        let keys: Vec<&str> =
+            page.split("`alerts.").skip(1).filter_map(|rest| rest.split('`').next()).collect();
+        assert_eq!(keys.len(), alert::thresholds().len());
+        for key in keys {
+            assert!(known.get(key).is_some(), "{key}");
+        }
     }
 }

@@ -28,13 +28,13 @@ pub enum AlertKind {
     GradientCosine,
     /// A training loss that rose above its noise and stays there.
     LossRise,
-    /// A training loss that is not below the entropy of single tokens.
+    /// A training loss that is not below the unigram entropy of the corpus.
     NoLearning,
     /// Gradients that are much longer or shorter than those of fp32.
     GradientNorm,
     /// A weight matrix that uses far fewer directions than at first.
     RankCollapse,
-    /// Rounding that turns a large share of a role's elements into zeros.
+    /// Rounding that turns a large fraction of a role's elements into zeros.
     Sparsity,
     /// Scores of attention that make its softmax a choice of one position.
     AttentionLogit,
@@ -94,6 +94,25 @@ impl AlertKind {
         }
     }
 
+    /// The key of its threshold in `[alerts]`; `None` if it has none.
+    #[must_use]
+    pub fn threshold_key(self) -> Option<&'static str> {
+        match self {
+            Self::NanLoss | Self::NanGrad | Self::Divergence | Self::NoLearning => None,
+            Self::BitStall => Some("bit_stall_threshold"),
+            Self::Overflow => Some("overflow_threshold"),
+            Self::Underflow => Some("underflow_threshold"),
+            Self::CodeSaturation => Some("code_saturation_threshold"),
+            Self::Kurtosis => Some("kurtosis_threshold"),
+            Self::GradientCosine => Some("gradient_cosine_threshold"),
+            Self::LossRise => Some("loss_rise_threshold"),
+            Self::GradientNorm => Some("gradient_norm_threshold"),
+            Self::RankCollapse => Some("stable_rank_threshold"),
+            Self::Sparsity => Some("sparsity_threshold"),
+            Self::AttentionLogit => Some("attention_logit_threshold"),
+        }
+    }
+
     /// The severity of the kind.
     #[must_use]
     pub fn severity(self) -> Severity {
@@ -105,7 +124,7 @@ impl AlertKind {
     }
 }
 
-/// The learning rate from which on it is high, as a share of its largest value so far.
+/// The learning rate from which on it is high, as a fraction of its largest value so far.
 pub const HIGH_RATE: f64 = 0.25;
 
 /// The condition of an alert.
@@ -118,7 +137,7 @@ pub enum Condition {
     /// Above the threshold over all layers, while the learning rate is high: after warm-up, and at least [`HIGH_RATE`] of its
     /// largest value. At a lower rate the value matters little.
     AboveAtHighRate,
-    /// Above the threshold, where the signal to noise at the same place, this metric in dB, is below `sqnr_threshold`.
+    /// Above the threshold, where the SQNR at the same place, this metric in dB, is below `sqnr_threshold`.
     AboveWithNoise(&'static MetricDefinition),
     /// Above the threshold, and above its first value at the same place times `kurtosis_growth`.
     AboveAndGrown,

@@ -212,8 +212,8 @@ impl fmt::Display for Due {
 pub enum Unit {
     /// None.
     Number,
-    /// A share of a whole.
-    Share,
+    /// A fraction of a whole.
+    Fraction,
     /// A number of elements.
     Elements,
     /// Information, natural logarithm.
@@ -233,11 +233,11 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// A value for a sentence: shares in percent, three digits after the point.
+    /// A value for a sentence: fractions in percent, three digits after the point.
     #[must_use]
     pub fn format(self, value: f64) -> String {
         match self {
-            Self::Share => format!("{} %", (value * 1e5).round() / 1e3),
+            Self::Fraction => format!("{} %", (value * 1e5).round() / 1e3),
             _ => format!("{}", (value * 1e3).round() / 1e3),
         }
     }
@@ -247,7 +247,7 @@ impl fmt::Display for Unit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Number => "1",
-            Self::Share => "share",
+            Self::Fraction => "fraction",
             Self::Elements => "elements",
             Self::NatsPerToken => "nats/token",
             Self::Bits => "bits",

@@ -27,7 +27,7 @@ pub enum Family {
     DeadGradients,
     /// Weights compared with the grid.
     Weights,
-    /// Signal to noise at other scales.
+    /// SQNR at other scales.
     ScaleRegret,
     /// Distances from the initial weights.
     UlpFromInit,

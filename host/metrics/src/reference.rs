@@ -19,7 +19,7 @@ pub fn markdown() -> String {
          sinks append the layer's name: `grad_norm_l2/h.0.attn.c_attn.weight`); *time*, a column of `timings.csv`; \
          *histogram*, a row of `histograms.csv`; *end*, the closing values of a run.\n\n\
          The column *when*: the key of the run file that gives the interval in steps, 0 for never.\n\n\
-         In names, `ROLE` is a role, such as `weight`, `activation` or `grad`; `FORMAT` is a format of `observe.formats`; `BIT` is 0 to 7, from the lowest; `OFFSET` is a number of \
+         In names, `ROLE` is the tensor that is rounded: `weight`, `activation`, `grad` or another role of a cast; `FORMAT` is a format of `observe.formats`; `BIT` is 0 to 7, from the lowest; `OFFSET` is a number of \
          binades, -3 to 3. The unit 1 marks dimensionless numbers.\n",
     );
     for family in Family::ALL {
@@ -63,8 +63,8 @@ fn rows(definition: &MetricDefinition) -> Vec<String> {
 
 /// The keys of its alerts' thresholds, as a sentence.
 fn alerts(definition: &MetricDefinition) -> String {
-    let keys = definition.alerts.iter().map(|alert| format!("`alerts.{}_threshold`", alert.kind.name()));
-    let keys: Vec<String> = keys.collect();
+    let keys = definition.alerts.iter().filter_map(|alert| alert.kind.threshold_key());
+    let keys: Vec<String> = keys.map(|key| format!("`alerts.{key}`")).collect();
     if keys.is_empty() { String::new() } else { format!(" Alerts: {}.", keys.join(", ")) }
 }
 
@@ -104,7 +104,7 @@ fn suffix(scope: Scope) -> &'static str {
     match scope {
         Scope::Run | Scope::Layer => "over the run",
         Scope::MeanOfLayers => "mean over parameters",
-        Scope::LeastOfLayers => "least over parameters",
+        Scope::LeastOfLayers => "minimum over parameters",
         Scope::Role | Scope::RoleAndLayer => "by role",
     }
 }

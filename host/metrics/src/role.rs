@@ -19,17 +19,17 @@ pub enum Role {
     WeightGrad,
     /// Queries, keys and values with common scales, as the output of attention's linear layer, `[tokens, 3 n_embd]`.
     Qkv,
-    /// Queries of attention, `[.., block, head width]`.
+    /// Queries of attention, `[.., positions, head width]`.
     Query,
-    /// Keys of attention, `[.., block, head width]`.
+    /// Keys of attention, `[.., positions, head width]`.
     Key,
-    /// Values of attention, `[.., head width, block]`: the product with the probabilities contracts over positions.
+    /// Values of attention, `[.., head width, positions]`: the product with the probabilities contracts over positions.
     Value,
-    /// Attention's softmax, `[.., block, block]`.
+    /// Attention's softmax, `[.., positions, positions]`.
     Probabilities,
-    /// The gradient of attention's scores, `[.., block, block]`.
+    /// The gradient of attention's scores, `[.., positions, positions]`.
     ScoresGrad,
-    /// The gradient of the product of probabilities and values, `[.., block, head width]`.
+    /// The gradient of the product of probabilities and values, `[.., positions, head width]`.
     AttentionGrad,
     /// The gradient of queries, keys and values together, `[tokens, 3 n_embd]`.
     QkvGrad,
@@ -175,15 +175,15 @@ impl Role {
             Self::Qkv => {
                 "Queries, keys and values with common scales, as the output of attention's linear layer, `[tokens, 3 n_embd]`."
             }
-            Self::Query => "Queries of attention, `[.., block, head width]`.",
-            Self::Key => "Keys of attention, `[.., block, head width]`.",
+            Self::Query => "Queries of attention, `[.., positions, head width]`.",
+            Self::Key => "Keys of attention, `[.., positions, head width]`.",
             Self::Value => {
-                "Values of attention, `[.., head width, block]`: the product with the probabilities contracts over positions."
+                "Values of attention, `[.., head width, positions]`: the product with the probabilities contracts over positions."
             }
-            Self::Probabilities => "Attention's softmax, `[.., block, block]`.",
-            Self::ScoresGrad => "The gradient of attention's scores, `[.., block, block]`.",
+            Self::Probabilities => "Attention's softmax, `[.., positions, positions]`.",
+            Self::ScoresGrad => "The gradient of attention's scores, `[.., positions, positions]`.",
             Self::AttentionGrad => {
-                "The gradient of the product of probabilities and values, `[.., block, head width]`."
+                "The gradient of the product of probabilities and values, `[.., positions, head width]`."
             }
             Self::QkvGrad => "The gradient of queries, keys and values together, `[tokens, 3 n_embd]`.",
             Self::Residual => "The residual stream after an addition, `[tokens, n_embd]`.",

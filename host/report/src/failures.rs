@@ -151,9 +151,8 @@ fn never_learned(run: &Run) -> Option<Failure> {
         return None;
     }
     let (Tail { from, mean }, entropy) = (run.curve(LOSS)?.tail(END)?, run.status.unigram_entropy?);
-    let evidence = format!(
-        "{mean:.4} nats/token from step {from} on; the entropy of the corpus's single tokens is {entropy:.4}"
-    );
+    let evidence =
+        format!("{mean:.4} nats/token from step {from} on; the corpus's unigram entropy is {entropy:.4}");
     (mean >= entropy).then_some(Failure { class: "never learned", evidence })
 }
 

@@ -24,11 +24,11 @@ const ATTENTION: MetricDefinition = MetricDefinition {
 };
 
 const ENTROPY: MetricDefinition =
-    MetricDefinition { unit: Unit::Share, range: Range::Between(0, 1), ..ATTENTION };
+    MetricDefinition { unit: Unit::Fraction, range: Range::Between(0, 1), ..ATTENTION };
 
 metrics! {
     /// Entropy of the softmax of a query's scores, divided by `ln n` for a query that attends to `n` positions: mean over heads
-    /// and queries but the first, in all micro-batches. 1 for uniform attention, 0 for attention to one position.
+    /// and all queries except the first, in all micro-batches. 1 for uniform attention, 0 for attention to one position.
     ATTENTION_ENTROPY = { name: "attention/entropy", ..ENTROPY };
     /// The same entropy of the head with the lowest entropy.
     LEAST_HEAD_ENTROPY = { name: "attention/least_head_entropy", ..ENTROPY };

@@ -12,8 +12,8 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Codes",
-    text: "The codes that rounding produced. A role has a value over the run if all its layers have one format. \
-           A NaN has no code and is not counted.",
+    text: "The codes that rounding produced, for formats of at most 8 bits; `kurtosis` exists for all formats. A role has a value \
+           over the run if all its layers have one format. A NaN has no code and is not counted.",
     metrics: METRICS,
 };
 
@@ -41,19 +41,19 @@ metrics! {
         report: ReportUse { curves: &[Some(Role::Weight)], ..ReportUse::NONE },
         ..CODES
     };
-    /// Share of the finite codes that no element uses.
-    DEAD_CODES = { name: "quant/dead_codes", unit: Unit::Share, range: Range::Between(0, 1), ..CODES };
+    /// Fraction of the finite codes that no element uses.
+    DEAD_CODES = { name: "quant/dead_codes", unit: Unit::Fraction, range: Range::Between(0, 1), ..CODES };
     /// Binades from the smallest to the largest non-zero magnitude in use, over those of the format.
     DYNAMIC_RANGE_USED = {
         name: "quant/dynamic_range_used",
-        unit: Unit::Share,
+        unit: Unit::Fraction,
         range: Range::Between(0, 1),
         ..CODES
     };
-    /// Share of the codes in which the bit is set.
+    /// Fraction of the codes in which the bit is set.
     BIT_ACTIVE = {
         name: "quant/bit_active",
-        unit: Unit::Share,
+        unit: Unit::Fraction,
         range: Range::Between(0, 1),
         index: Some(Index::Bit),
         ..CODES

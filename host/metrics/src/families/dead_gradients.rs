@@ -16,15 +16,15 @@ pub static FAMILY: FamilyDefinition = FamilyDefinition {
 
 const DEAD: MetricDefinition = MetricDefinition {
     scopes: &[Scope::Layer],
-    unit: Unit::Share,
+    unit: Unit::Fraction,
     range: Range::Between(0, 1),
     due: Due::Parameters,
     ..MetricDefinition::new(Family::DeadGradients)
 };
 
 metrics! {
-    /// Share of elements with |g| below the threshold in each step of the window.
+    /// Fraction of elements with |g| below the threshold in each step of the window.
     DEAD_PERSISTENT = { name: "dead_persistent", ..DEAD };
-    /// Share of the rows of a matrix, its output neurons, whose elements are all dead. Missing on a GPU.
+    /// Fraction of the rows of a matrix, its output neurons, whose elements are all dead. Missing on a GPU.
     DEAD_ROWS = { name: "dead_rows", ..DEAD };
 }

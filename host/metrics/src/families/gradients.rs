@@ -28,10 +28,10 @@ metrics! {
     GRAD_NORM_LINF = { name: "grad_norm_linf", ..GRADIENTS };
     /// |mean| / (standard deviation + 1e-10).
     GRAD_SNR = { name: "grad_snr", ..GRADIENTS };
-    /// Share of elements with |g| < 1e-8 in this step.
+    /// Fraction of elements with |g| < 1e-8 in this step.
     DEAD_FRAC = {
         name: "dead_frac",
-        unit: Unit::Share,
+        unit: Unit::Fraction,
         range: Range::Between(0, 1),
         report: ReportUse::LAYERS,
         ..GRADIENTS

@@ -18,7 +18,7 @@ pub static FAMILY: FamilyDefinition = FamilyDefinition {
 
 const GRID_ENDS: MetricDefinition = MetricDefinition {
     scopes: &[Scope::Run, Scope::Layer],
-    unit: Unit::Share,
+    unit: Unit::Fraction,
     range: Range::Between(0, 1),
     due: Due::Parameters,
     report: ReportUse::CURVE,
@@ -26,9 +26,9 @@ const GRID_ENDS: MetricDefinition = MetricDefinition {
 };
 
 metrics! {
-    /// Share of elements at the smallest or largest finite value of the grid, or beyond it.
+    /// Fraction of elements at the smallest or largest finite value of the grid, or beyond it.
     CLAMPED_FRAC = { name: "update/clamped_frac", ..GRID_ENDS };
-    /// Share of the momentum before the step, by magnitude, that the step set to zero at these elements: the state `exp_avg` or
+    /// Fraction of the momentum before the step, by magnitude, that the step set to zero at these elements: the state `exp_avg` or
     /// `momentum`. What the step itself adds to it is not counted. Missing without momentum, and unless the optimizer's rule depends
     /// on the grid.
     DROPPED_MOMENTUM = { name: "update/dropped_momentum", ..GRID_ENDS };

@@ -57,22 +57,22 @@ metrics! {
         report: ReportUse::NONE,
         ..OBSERVATION
     };
-    /// Share of elements beyond the format's largest value, at scale 1.
+    /// Fraction of elements beyond the format's largest value, at scale 1.
     OBSERVED_OVERFLOW = {
         name: "observe/overflow_rate",
-        unit: Unit::Share,
+        unit: Unit::Fraction,
         range: Range::Between(0, 1),
         ..OF_FORMAT
     };
-    /// Elements that the format would round to zero at scale 1, as a share of those that are neither zero nor NaN: magnitudes up
-    /// to half of its smallest value, if the middle is the threshold of rounding to nearest. Missing if all elements are zero.
+    /// Elements that the format would round to zero at scale 1, as a fraction of those that are neither zero nor NaN: magnitudes up
+    /// to half of its smallest value, if midpoints are the thresholds of rounding to nearest. Missing if all elements are zero.
     OBSERVED_UNDERFLOW = {
         name: "observe/underflow_rate",
-        unit: Unit::Share,
+        unit: Unit::Fraction,
         range: Range::Between(0, 1),
         ..OF_FORMAT
     };
-    /// Signal to noise, 10 log10(sum x^2 / sum (x_hat - x)^2), of the tensor rounded to nearest, ties to even, with the scales
+    /// SQNR, 10 log10(sum x^2 / sum (x_hat - x)^2), of the tensor rounded to nearest, ties to even, with the scales
     /// that `observe.block` and `observe.scaling` define. Blocks run along the contraction of the product, as in training.
     /// Missing if rounding would change nothing.
     OBSERVED_SQNR = { name: "observe/sqnr_db", unit: Unit::Decibels, ..OF_FORMAT };

@@ -37,7 +37,7 @@ pub static RANK_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::RankCollapse,
     condition: Condition::BelowFirst,
     default: 0.1,
-    key_text: "Smallest stable rank of a weight matrix without an alert, as a share of its first measurement. Needs \
+    key_text: "Smallest stable rank of a weight matrix without an alert, as a fraction of its first measurement. Needs \
                `metrics.rank_every`.",
     finding: "is the stable rank",
 };

@@ -12,8 +12,8 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Rounding",
-    text: "All elements that the step rounded, by role and by layer. x is a scaled element, x_hat the element after \
-           rounding.",
+    text: "All elements that the step rounded, by role and by layer. x is an element before scaling and rounding, \
+           x_hat the rounded element.",
     metrics: METRICS,
 };
 
@@ -23,10 +23,10 @@ const ROUNDING: MetricDefinition = MetricDefinition {
 };
 
 metrics! {
-    /// Share of elements beyond the format's largest value after scaling: they saturate.
+    /// Fraction of elements beyond the format's largest value after scaling: they saturate.
     OVERFLOW_RATE = {
         name: "quant/overflow_rate",
-        unit: Unit::Share,
+        unit: Unit::Fraction,
         range: Range::Between(0, 1),
         alerts: &[&OVERFLOW_ALERT, &CODE_SATURATION_ALERT],
         report: ReportUse {
@@ -41,10 +41,10 @@ metrics! {
         },
         ..ROUNDING
     };
-    /// Elements that become zero, as a share of those that are neither zero nor NaN.
+    /// Elements that become zero, as a fraction of those that are neither zero nor NaN.
     UNDERFLOW_RATE = {
         name: "quant/underflow_rate",
-        unit: Unit::Share,
+        unit: Unit::Fraction,
         range: Range::Between(0, 1),
         alerts: &[&UNDERFLOW_ALERT, &SPARSITY_ALERT],
         report: ReportUse { curves: &[None, Some(Role::Grad)], layers: &[Some(Role::Grad)], column: None },
@@ -52,8 +52,8 @@ metrics! {
     };
     /// NaN elements before rounding.
     NAN_COUNT = { name: "quant/nan_count", unit: Unit::Elements, range: Range::AtLeast(0), ..ROUNDING };
-    /// Signal to noise, 10 log10(sum x^2 / sum (x_hat - x)^2). Over all roles: the lowest value of a role. Missing if rounding
-    /// changed nothing.
+    /// Signal-to-quantization-noise ratio, 10 log10(sum x^2 / sum (x_hat - x)^2). Over all roles: the lowest value of a role.
+    /// Missing if rounding changed nothing.
     SQNR_DB = {
         name: "quant/sqnr_db",
         unit: Unit::Decibels,
@@ -65,8 +65,8 @@ metrics! {
     /// Largest finite magnitude before scaling and rounding, over all micro-batches of the step. Missing if all elements are
     /// zero.
     AMAX = { name: "quant/amax", range: Range::AtLeast(0), ..ROUNDING };
-    /// Factor of the elements before rounding. By layer only, for tensors with one scale that is not part of the training state;
-    /// the scale of the micro-batch with the largest magnitude.
+    /// Factor by which elements are multiplied before rounding. By layer only, for tensors with one scale that is not part of the
+    /// training state; the scale of the micro-batch with the largest magnitude.
     SCALE = { name: "quant/scale", range: Range::AtLeast(0), scopes: &[Scope::RoleAndLayer], ..ROUNDING };
 }
 
@@ -75,7 +75,7 @@ pub static OVERFLOW_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::Overflow,
     condition: Condition::AboveWithNoise(&SQNR_DB),
     default: 0.01,
-    key_text: "Share of elements beyond the format's largest value, 0..1, where the signal to noise is below `sqnr_threshold`.",
+    key_text: "Fraction of elements beyond the format's largest value, 0..1, where the SQNR is below `sqnr_threshold`.",
     finding: "of the elements are beyond the format's largest value",
 };
 
@@ -84,7 +84,7 @@ pub static CODE_SATURATION_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::CodeSaturation,
     condition: Condition::Above,
     default: 0.5,
-    key_text: "Share of a tensor's elements beyond the format's largest value, 0..1. These elements share one code, so that \
+    key_text: "Fraction of a tensor's elements beyond the format's largest value, 0..1. These elements share one code, so that \
                most of the tensor's information is lost.",
     finding: "of the elements share the largest code",
 };
@@ -94,16 +94,16 @@ pub static UNDERFLOW_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::Underflow,
     condition: Condition::AboveWithNoise(&SQNR_DB),
     default: 0.01,
-    key_text: "Share of non-zero elements that become zero, 0..1, where the signal to noise is below `sqnr_threshold`.",
+    key_text: "Fraction of non-zero elements that become zero, 0..1, where the SQNR is below `sqnr_threshold`.",
     finding: "of the non-zero elements become zero",
 };
 
-/// Rounding that turns a large share of a role's elements into zeros.
+/// Rounding that turns a large fraction of a role's elements into zeros.
 pub static SPARSITY_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::Sparsity,
     condition: Condition::AboveOverRole,
     default: 0.4,
-    key_text: "Share of the non-zero elements of a role, over all layers, that become zero, 0..1. The signal to noise has \
-               no effect.",
+    key_text: "Fraction of the non-zero elements of a role, over all layers, that become zero, 0..1. The SQNR has no \
+               effect.",
     finding: "of the non-zero elements become zero over all layers",
 };

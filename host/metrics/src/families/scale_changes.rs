@@ -17,7 +17,7 @@ pub static FAMILY: FamilyDefinition = FamilyDefinition {
 
 const CHANGES: MetricDefinition = MetricDefinition {
     scopes: &[Scope::Run, Scope::Layer],
-    unit: Unit::Share,
+    unit: Unit::Fraction,
     range: Range::Between(0, 1),
     due: Due::Parameters,
     ..MetricDefinition::new(Family::ScaleChanges)
@@ -32,9 +32,9 @@ metrics! {
         report: ReportUse::CURVE,
         ..CHANGES
     };
-    /// Share of elements whose scale changed: their codes belong to another grid.
+    /// Fraction of elements whose scale changed: their codes belong to another grid.
     RECODED_FRAC = { name: "update/recoded_frac", ..CHANGES };
-    /// Share of elements whose value before the update is not a value of the grid after it, so that the change of scale alone
+    /// Fraction of elements whose value before the update is not a value of the grid after it, so that the change of scale alone
     /// rounds it.
     RECODE_ROUNDED_FRAC = { name: "update/recode_rounded_frac", ..CHANGES };
 }

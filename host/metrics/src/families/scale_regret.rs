@@ -1,4 +1,4 @@
-//! Signal to noise of weights at other scales.
+//! SQNR of weights at other scales.
 
 use super::macros::metrics;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Scale regret",
-    text: "Loss of the scaling rule: the highest value over all offsets minus the value at offset 0. For weights that are \
+    text: "Regret of the scaling rule: the highest SQNR over all offsets minus that at offset 0. For weights that are \
            rounded with one scale; missing if the weights lie on the grid.",
     metrics: METRICS,
 };
@@ -24,7 +24,7 @@ const REGRET: MetricDefinition = MetricDefinition {
 };
 
 metrics! {
-    /// Signal to noise of the weight before the step, rounded to nearest-even at the step's scale times `2^OFFSET`.
+    /// SQNR of the weight before the step, rounded to nearest-even at the step's scale times `2^OFFSET`.
     SQNR_DB_AT = {
         name: "quant/sqnr_db_at",
         index: Some(Index::Offset),

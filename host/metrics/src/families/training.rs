@@ -44,7 +44,7 @@ metrics! {
     GRAD_NORM_CLIPPED = { name: "train/grad_norm_clipped", range: Range::AtLeast(0), ..TRAINING };
     /// Learning rate of the step.
     LR = { name: "train/lr", range: Range::AtLeast(0), ..TRAINING };
-    /// Factor of the step's loss before its backward pass.
+    /// Factor by which the step's loss is multiplied before its backward pass.
     LOSS_SCALE = { name: "train/loss_scale", range: Range::AtLeast(0), due: Due::LossScaling, ..TRAINING };
     /// Steps so far, including this one, whose updates were skipped because gradients overflowed under the loss scale.
     SKIPPED_STEPS = { name: "train/skipped_steps", range: Range::AtLeast(0), due: Due::LossScaling, ..TRAINING };

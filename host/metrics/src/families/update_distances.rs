@@ -27,15 +27,15 @@ const DISTANCES: MetricDefinition = MetricDefinition {
 metrics! {
     /// Mean distance.
     ULP_ABS_MEAN = { name: "update/ulp_abs_mean", ..DISTANCES };
-    /// Median distance, interpolated in bins of an eighth of an octave: within 12.5 % of the order statistic.
+    /// Median distance, interpolated in bins of an eighth of a binade: within 12.5 % of the order statistic.
     ULP_ABS_P50 = { name: "update/ulp_abs_p50", report: ReportUse::CURVE, ..DISTANCES };
     /// 99th percentile of the distances, from the same bins: within 12.5 % of the order statistic.
     ULP_ABS_P99 = { name: "update/ulp_abs_p99", report: ReportUse::CURVE, ..DISTANCES };
-    /// Share of elements whose stored value k w lies in another binade after the update than before it. All values below the
+    /// Fraction of elements whose scaled value k w lies in another binade after the update than before it. All values below the
     /// smallest normal value count as one binade; signs are ignored.
     BINADE_CROSSINGS = {
         name: "update/binade_crossings",
-        unit: Unit::Share,
+        unit: Unit::Fraction,
         range: Range::Between(0, 1),
         ..DISTANCES
     };

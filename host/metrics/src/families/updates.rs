@@ -19,22 +19,22 @@ pub static FAMILY: FamilyDefinition = FamilyDefinition {
 
 const UPDATES: MetricDefinition = MetricDefinition {
     scopes: &[Scope::Run, Scope::Layer],
-    unit: Unit::Share,
+    unit: Unit::Fraction,
     range: Range::Between(0, 1),
     due: Due::Parameters,
     ..MetricDefinition::new(Family::Updates)
 };
 
 metrics! {
-    /// Share of all elements that did not change although their gradient is not zero. An element without master weights did not
-    /// change if its code did not.
+    /// Fraction of all elements that did not change although their gradient is not zero. An element of a weight without
+    /// master weights and with one scale did not change if its code did not.
     ZERO_UPDATE_FRAC = {
         name: "update/zero_update_frac",
         scopes: &[Scope::Run],
         report: ReportUse::CURVE,
         ..UPDATES
     };
-    /// Among elements with a gradient, the share whose code did not change.
+    /// Among elements with a gradient, the fraction whose code did not change.
     BIT_STALL_RATE = {
         name: "update/bit_stall_rate",
         report: ReportUse {
@@ -49,7 +49,7 @@ metrics! {
         },
         ..UPDATES
     };
-    /// Share of the intended update that its rounding removed: `1 - sum(d r)/sum(d^2)`, where `d` is the update before rounding
+    /// Fraction of the intended update that its rounding removed: `1 - sum(d r)/sum(d^2)`, where `d` is the update before rounding
     /// to the grid and `r` the update after it. 0 if nothing is lost, 1 if no weight moves, and 0 in expectation for stochastic
     /// rounding.
     ROUNDING_LOSS = {
@@ -59,11 +59,11 @@ metrics! {
         report: ReportUse::CURVE,
         ..UPDATES
     };
-    /// Share of elements whose code changed.
+    /// Fraction of elements whose code changed.
     FLIP_RATE = { name: "update/flip_rate", ..UPDATES };
-    /// Share of elements whose sign changed.
+    /// Fraction of elements whose sign changed.
     SIGN_FLIP_RATE = { name: "update/sign_flip_rate", ..UPDATES };
-    /// Share of elements whose code equals that of two steps ago and differs from that of the last step, each at the scale of its
+    /// Fraction of elements whose code equals that of two steps ago and differs from that of the last step, each at the scale of its
     /// step. Needs `metrics.every = 1`; missing in the first two steps.
     OSCILLATION = { name: "update/oscillation", ..UPDATES };
 }
@@ -74,7 +74,7 @@ pub static BIT_STALL_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::BitStall,
     condition: Condition::AboveAtHighRate,
     default: 0.33,
-    key_text: "Share that rounding removes over all weights, 0..1: without master weights of a step's update, with them of all updates \
+    key_text: "Fraction that rounding removes over all weights, 0..1: without master weights of a step's update, with them of all updates \
     so far. It counts \
     after warm-up while the learning rate is at least a quarter of its largest value.",
     finding: "of the intended change is lost to rounding",

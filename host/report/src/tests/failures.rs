@@ -93,7 +93,7 @@ fn a_run_that_trains_has_no_failure() {
 #[test]
 fn losses_that_do_not_fall() {
     let never = one(&[("train/loss", &|_| 3.5)], &[]);
-    let evidence = "3.5000 nats/token from step 360 on; the entropy of the corpus's single tokens is 3.5000";
+    let evidence = "3.5000 nats/token from step 360 on; the corpus's unigram entropy is 3.5000";
     assert_eq!(never, said("never learned", evidence));
     let (class, evidence) = one(&[("train/loss", &|step| (3.0 - f64::from(step) / 200.0).max(2.5))], &[]);
     assert_eq!(class, "plateau");
