@@ -50,7 +50,7 @@ pub use faults::accept_or_list;
 pub use host_keys::{optimizer_keys, sink_keys};
 pub use load::{alert_settings, load, load_str, read_as};
 pub use loss_scale::LossScaleChoice;
-pub use observe::{ObserveSection, SitesChoice};
+pub use observe::{ObserveSection, RolesChoice};
 pub use optimizer::{OptimizerGroup, OptimizerSection, StateCodes, StateFloat, StateStorage};
 pub use plugin_ref::{PinnedPlugin, PluginRef};
 pub use quant::{LayerRule, QuantSection, StoredScaleSection};

@@ -25,11 +25,11 @@ pub struct ObserveSection {
     /// Formats, as `[quant]` names them. Default: none, nothing is observed.
     pub formats: Vec<String>,
     /// `all`, or a list of roles as `[quant.cast]` names them, such as `["activation", "grad", "probabilities"]`.
-    pub sites: SitesChoice,
+    pub roles: RolesChoice,
     /// Interval of these measurements in steps, at least 1.
     pub every: u64,
     /// Elements that would share a scale: `none`, `tensor`, `row`, a number of elements along the contraction, or a tile. Of the
-    /// metrics, only the signal to noise depends on scales.
+    /// metrics, only the SQNR depends on scales.
     pub block: BlockChoice,
     /// Rule for the scales that would be used. Default: the largest magnitude becomes the format's largest value, by an f32
     /// scale.
@@ -40,7 +40,7 @@ impl Default for ObserveSection {
     fn default() -> Self {
         Self {
             formats: Vec::new(),
-            sites: SitesChoice::All,
+            roles: RolesChoice::All,
             every: 100,
             block: BlockChoice::Tensor,
             scaling: None,
@@ -64,15 +64,15 @@ impl ObserveSection {
 
 /// The roles that are observed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SitesChoice {
-    /// Every site of the model.
+pub enum RolesChoice {
+    /// Every role of the model.
     All,
     /// These.
     These(Vec<Role>),
 }
 
-impl SitesChoice {
-    /// True if a site is observed.
+impl RolesChoice {
+    /// True if a role is observed.
     #[must_use]
     pub fn has(&self, role: Role) -> bool {
         match self {
@@ -84,7 +84,7 @@ impl SitesChoice {
 
 const ALL: &str = "all";
 
-impl Serialize for SitesChoice {
+impl Serialize for RolesChoice {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::All => serializer.serialize_str(ALL),
@@ -93,41 +93,41 @@ impl Serialize for SitesChoice {
     }
 }
 
-impl<'de> Deserialize<'de> for SitesChoice {
+impl<'de> Deserialize<'de> for RolesChoice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Sites;
+        struct Roles;
 
-        impl<'de> Visitor<'de> for Sites {
-            type Value = SitesChoice;
+        impl<'de> Visitor<'de> for Roles {
+            type Value = RolesChoice;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("\"all\" or an array of sites")
+                f.write_str("\"all\" or an array of roles")
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<SitesChoice, E> {
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<RolesChoice, E> {
                 if text == ALL {
-                    Ok(SitesChoice::All)
+                    Ok(RolesChoice::All)
                 } else {
                     Err(E::invalid_type(de::Unexpected::Str(text), &self))
                 }
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<SitesChoice, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<RolesChoice, A::Error> {
                 let mut roles = Vec::new();
-                while let Some(SiteName(role)) = sequence.next_element()? {
+                while let Some(RoleName(role)) = sequence.next_element()? {
                     roles.push(role);
                 }
-                Ok(SitesChoice::These(roles))
+                Ok(RolesChoice::These(roles))
             }
         }
 
-        deserializer.deserialize_any(Sites)
+        deserializer.deserialize_any(Roles)
     }
 }
 
-impl JsonSchema for SitesChoice {
+impl JsonSchema for RolesChoice {
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        "SitesChoice".into()
+        "RolesChoice".into()
     }
 
     fn inline_schema() -> bool {
@@ -139,10 +139,10 @@ impl JsonSchema for SitesChoice {
     }
 }
 
-/// A site by its name.
-struct SiteName(Role);
+/// A role by its name.
+struct RoleName(Role);
 
-impl<'de> Deserialize<'de> for SiteName {
+impl<'de> Deserialize<'de> for RoleName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         let role = Role::ALL.into_iter().find(|role| role.name() == name);
@@ -157,10 +157,10 @@ pub(super) fn check(observe: &ObserveSection, source: &Source) -> Result<(), Dia
     };
     if observe.every == 0 {
         let hint = "leave `observe.formats` out to observe nothing";
-        return refuse("observe.every", "`observe.every` must be at least 1, is 0".to_owned(), hint);
+        return refuse("observe.every", "`observe.every` must be at least 1, found 0".to_owned(), hint);
     }
     if observe.formats.is_empty() {
-        let keys = ["sites", "every", "block", "scaling"].map(|key| format!("observe.{key}"));
+        let keys = ["roles", "every", "block", "scaling"].map(|key| format!("observe.{key}"));
         let written = keys.iter().find(|key| *observe != ObserveSection::default() && source.is_written(key));
         let hint = "name some, such as formats = [\"E4M3\", \"E5M2\"], or remove the key";
         return written.map_or(Ok(()), |key| {
@@ -170,20 +170,20 @@ pub(super) fn check(observe: &ObserveSection, source: &Source) -> Result<(), Dia
     for (index, format) in observe.formats.iter().enumerate() {
         let key = format!("observe.formats.{index}");
         if format.is_empty() || format == super::LayerRule::OFF {
-            return refuse(&key, format!("`{key}` must be a format, is {format:?}"), "remove it");
+            return refuse(&key, format!("`{key}` must be a format, found {format:?}"), "remove it");
         }
         if observe.formats[..index].contains(format) {
             return refuse(&key, format!("`{key}` lists a format twice"), "remove one of them");
         }
     }
-    if let SitesChoice::These(sites) = &observe.sites {
-        if sites.is_empty() {
-            let hint = "name some, such as sites = [\"activation\", \"grad\"], or leave the key out for all";
-            return refuse("observe.sites", "`observe.sites` names no site".to_owned(), hint);
+    if let RolesChoice::These(roles) = &observe.roles {
+        if roles.is_empty() {
+            let hint = "name some, such as roles = [\"activation\", \"grad\"], or leave the key out for all";
+            return refuse("observe.roles", "`observe.roles` names no role".to_owned(), hint);
         }
-        if let Some(index) = (0..sites.len()).find(|index| sites[..*index].contains(&sites[*index])) {
-            let key = format!("observe.sites.{index}");
-            return refuse(&key, format!("`{key}` lists a site twice"), "remove one of them");
+        if let Some(index) = (0..roles.len()).find(|index| roles[..*index].contains(&roles[*index])) {
+            let key = format!("observe.roles.{index}");
+            return refuse(&key, format!("`{key}` lists a role twice"), "remove one of them");
         }
     }
     scaling(observe, source)

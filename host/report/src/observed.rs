@@ -1,4 +1,4 @@
-//! Formats ranked by site, from the `observe/*` metrics of a run, which may be unquantized.
+//! Formats ranked by role, from the `observe/*` metrics of a run, which may be unquantized.
 //!
 //! Values are means over the steps that measured, magnitudes and ranges the largest. Formats are ranked by signal to noise, which
 //! depends on the scales that the run assumed; overflow and underflow are those without scales.
@@ -18,7 +18,7 @@ use super::{
     table::{Cell, Digits, Table},
 };
 
-/// The errors of a format at a site.
+/// The errors of a format in a role.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ObservedFormat {
     /// The format.
@@ -33,10 +33,10 @@ pub struct ObservedFormat {
     pub underflow: Option<f64>,
 }
 
-/// A site of a run with the formats that were observed there, the best first.
+/// A role of a run with the formats that were observed in it, the best first.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ObservedSite {
-    /// The site.
+pub struct ObservedRole {
+    /// The role.
     pub role: Role,
     /// Largest magnitude.
     pub amax: Option<f64>,
@@ -46,7 +46,7 @@ pub struct ObservedSite {
     pub formats: Vec<ObservedFormat>,
 }
 
-impl ObservedSite {
+impl ObservedRole {
     /// The best format, if signal to noise is known. The first by name of several that would change nothing.
     #[must_use]
     pub fn best(&self) -> Option<&ObservedFormat> {
@@ -54,13 +54,13 @@ impl ObservedSite {
     }
 }
 
-/// The sites that a run observed; empty if it observed nothing.
+/// The roles that a run observed; empty if it observed nothing.
 #[must_use]
-pub fn sites(run: &Run) -> Vec<ObservedSite> {
-    Role::ALL.into_iter().filter_map(|role| site(run, role)).collect()
+pub fn roles(run: &Run) -> Vec<ObservedRole> {
+    Role::ALL.into_iter().filter_map(|role| observed(run, role)).collect()
 }
 
-fn site(run: &Run, role: Role) -> Option<ObservedSite> {
+fn observed(run: &Run, role: Role) -> Option<ObservedRole> {
     let of_role = |statistic: &&Statistic| statistic.role == Some(role);
     let names: BTreeSet<FormatName> =
         run.curves.keys().filter(of_role).filter_map(|statistic| statistic.format).collect();
@@ -86,7 +86,7 @@ fn site(run: &Run, role: Role) -> Option<ObservedSite> {
     };
     formats.sort_by(|a, b| key(b).total_cmp(&key(a)));
     let range = curve(&OBSERVED_RANGE, None).and_then(most);
-    (!formats.is_empty() || amax.is_some()).then_some(ObservedSite { role, amax, range, formats })
+    (!formats.is_empty() || amax.is_some()).then_some(ObservedRole { role, amax, range, formats })
 }
 
 fn mean(curve: &Series) -> Option<f64> {
@@ -97,29 +97,29 @@ fn most(curve: &Series) -> Option<f64> {
     curve.points(usize::MAX).into_iter().map(|(_, value)| value).reduce(f64::max)
 }
 
-/// One row a run and site: the best format, and the signal to noise of each.
+/// One row per run and role: the best format, and the signal to noise of each.
 #[must_use]
 pub fn ranking(runs: &[Run]) -> Table {
-    let observed: Vec<_> = runs.iter().map(|run| (run, sites(run))).collect();
-    let all = observed.iter().flat_map(|(_, sites)| sites.iter().flat_map(|site| &site.formats));
+    let observed: Vec<_> = runs.iter().map(|run| (run, roles(run))).collect();
+    let all = observed.iter().flat_map(|(_, roles)| roles.iter().flat_map(|role| &role.formats));
     let names: BTreeSet<FormatName> = all.map(|format| format.name).collect();
     let heads: Vec<String> = names.iter().map(|name| format!("{name}, dB")).collect();
-    let mut columns = vec!["run", "site", "amax", "binades", "best"];
+    let mut columns = vec!["run", "role", "amax", "binades", "best"];
     columns.extend(heads.iter().map(String::as_str));
-    let title = "Formats by site: signal to noise with the assumed scales";
+    let title = "Formats by role: SQNR with the assumed scales";
     let mut table = Table::new("observed", title, &columns);
-    for (run, sites) in &observed {
-        for site in sites {
-            let best = site.best().map(|best| best.name.to_string());
+    for (run, roles) in &observed {
+        for observed in roles {
+            let best = observed.best().map(|best| best.name.to_string());
             let mut row = vec![
                 Cell::text(&run.name),
-                Cell::text(site.role.name()),
-                Cell::number(site.amax, Digits::Scientific),
-                Cell::number(site.range, Digits::Fixed(1)),
+                Cell::text(observed.role.name()),
+                Cell::number(observed.amax, Digits::Scientific),
+                Cell::number(observed.range, Digits::Fixed(1)),
                 best.map_or(Cell::Missing, Cell::Text),
             ];
             let cell = |name: &FormatName| {
-                site.formats.iter().find(|format| format.name == *name).map_or(Cell::Missing, sqnr)
+                observed.formats.iter().find(|format| format.name == *name).map_or(Cell::Missing, sqnr)
             };
             row.extend(names.iter().map(cell));
             table.rows.push(row);
@@ -128,19 +128,19 @@ pub fn ranking(runs: &[Run]) -> Table {
     table
 }
 
-/// One row a run, site and format, the best format of a site first.
+/// One row per run, role and format, the best format of a role first.
 #[must_use]
 pub fn formats(runs: &[Run]) -> Table {
-    let columns = ["run", "site", "rank", "format", "SQNR, dB", "overflow", "underflow"];
-    let title = "Formats by site, the best first: signal to noise with assumed scales, overflow and underflow without";
+    let columns = ["run", "role", "rank", "format", "SQNR, dB", "overflow", "underflow"];
+    let title = "Formats by role, the best first: SQNR with assumed scales, overflow and underflow without";
     let mut table = Table::new("observed_formats", title, &columns);
     for run in runs {
-        for site in sites(run) {
-            let rows = site.formats.iter().enumerate().map(|(index, format)| {
+        for observed in roles(run) {
+            let rows = observed.formats.iter().enumerate().map(|(index, format)| {
                 let is_known = format.is_exact || format.sqnr_db.is_some();
                 vec![
                     Cell::text(&run.name),
-                    Cell::text(site.role.name()),
+                    Cell::text(observed.role.name()),
                     Cell::number(is_known.then_some(index as f64 + 1.0), Digits::Fixed(0)),
                     Cell::text(format.name.as_str()),
                     sqnr(format),
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_ranked_by_site_and_what_is_missing_stays_missing() {
+    fn formats_are_ranked_by_role_and_what_is_missing_stays_missing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.csv");
         let columns = "step,train/loss,observe/weight/amax,observe/weight/range,observe/weight/sqnr_db/E4M3,\
@@ -177,17 +177,17 @@ mod tests {
         let rows = "0,5,0.5,20,20,0,0.25,25,0,1,,0,,0\n1,4,,,,,,,,,,,,\n2,3,2,18,24,0,0.75,29,0,1,,0,,0\n";
         fs::write(&path, format!("{columns}\n{rows}")).unwrap();
         let run = Run::read(&path).unwrap();
-        let sites = sites(&run);
-        let names: Vec<&str> = sites.iter().map(|site| site.role.name()).collect();
+        let roles = roles(&run);
+        let names: Vec<&str> = roles.iter().map(|observed| observed.role.name()).collect();
         assert_eq!(names, ["weight", "grad", "norm_gain"]);
-        let weight = &sites[0];
+        let weight = &roles[0];
         assert_eq!((weight.amax, weight.range), (Some(2.0), Some(20.0)));
         assert_eq!(weight.best().map(|best| best.name.to_string()).as_deref(), Some("E5M2"));
         assert_eq!((weight.formats[0].sqnr_db, weight.formats[0].underflow), (Some(27.0), None));
         assert_eq!((weight.formats[1].sqnr_db, weight.formats[1].underflow), (Some(22.0), Some(0.5)));
         // All was zero: no magnitude, so no format is best. Where there is one and no noise, the format is exact.
-        assert_eq!(sites[1].best(), None);
-        assert!(sites[2].best().unwrap().is_exact);
+        assert_eq!(roles[1].best(), None);
+        assert!(roles[2].best().unwrap().is_exact);
         let runs = [run];
         let ranking = ranking(&runs);
         assert_eq!(ranking.columns[5..], ["E4M3, dB", "E5M2, dB"]);

@@ -57,7 +57,7 @@ const SECTIONS: [(&str, &str, &str); 11] = [
     ("fidelity", "Gradient fidelity", "Agreement of the quantized gradients with those in fp32."),
     (
         "observation",
-        "Formats by site",
+        "Formats by role",
         "Tensors before rounding, at the steps that [observe] measures. Only runs with [observe] are listed.",
     ),
     ("layers", "Layers", "Any metric by layer and step."),

@@ -13,7 +13,7 @@ mod look;
 mod maps;
 mod profile;
 mod rates;
-mod sites;
+mod sensitivity;
 mod switches;
 mod timeline;
 
@@ -124,7 +124,7 @@ impl<'a> Context<'a> {
 /// Every chart, by the section of the page it belongs to.
 pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
     let mut charts = vec![("comparison", forest::chart(context))];
-    charts.extend(sites::chart(context).map(|chart| ("comparison", chart)));
+    charts.extend(sensitivity::chart(context).map(|chart| ("comparison", chart)));
     charts.extend(curves::all(context));
     charts.push(("loss", rates::chart(context)));
     charts.push(("profile", profile::chart(context)));

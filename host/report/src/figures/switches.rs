@@ -11,7 +11,7 @@ const MOST: usize = 24;
 
 /// Each step from which on some run has other casts.
 pub(super) fn steps<'a>(events: impl Iterator<Item = &'a RecordedEvent>) -> Vec<u64> {
-    // The event is of the previous step if that step's record activated the casts.
+    // The event is of the step before.
     let first = |event: &RecordedEvent| event.value.map_or(event.step, |step| step as u64);
     let steps: BTreeSet<u64> = events.filter(|event| event.kind == SWITCHED).map(first).collect();
     steps.into_iter().take(MOST).collect()

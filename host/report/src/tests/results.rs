@@ -55,7 +55,7 @@ fn figure(folder: &Path, chart: &str, baseline: &str, view: &page::View, file: &
     [svg.clone(), csv.clone()]
 }
 
-/// The layers of each site of a model of one block.
+/// The layer of each layer type of a model of one block, by its name in the records.
 const SITES: [(&str, &str); 5] = [
     ("qkv", "h.0.attn.c_attn.weight"),
     ("attention_output", "h.0.attn.c_proj.weight"),
@@ -64,7 +64,7 @@ const SITES: [(&str, &str); 5] = [
     ("head", "wte.weight"),
 ];
 
-/// A finished run that rounds `role` at `site`: `together` for all roles, `all` for all sites.
+/// A finished run that rounds `role` in the layer type `site`: `together` for all roles, `all` for all layer types.
 fn site_run(folder: &Path, [format, role, site, seed, loss]: &[String; 5]) {
     let name = format!("{format}_{role}_{site}_{seed}");
     let mut quant = String::new();
@@ -87,10 +87,10 @@ fn site_run(folder: &Path, [format, role, site, seed, loss]: &[String; 5]) {
 }
 
 #[test]
-fn the_map_of_sites_is_that_of_its_losses() {
+fn the_map_of_sensitivity_is_that_of_its_losses() {
     let folder = TempDir::new().unwrap();
     records("where/losses.csv").iter().for_each(|record| site_run(folder.path(), record));
-    let [svg, csv] = figure(folder.path(), "sites", "fp32", &page::View::default(), "where/sites.svg");
+    let [svg, csv] = figure(folder.path(), "sensitivity", "fp32", &page::View::default(), "where/sites.svg");
     // The cell that the tables of the page call significant, and one that they do not.
     assert!(svg.contains(">+0.8371*<") && svg.contains(">± 0.0586<"), "{svg:.2000}");
     assert!(svg.contains(">+0.0149<") && !svg.contains("+0.0149*"));

@@ -86,7 +86,7 @@ fn each_fault_of_a_run_file_is_placed_and_has_a_hint() {
         ("[quant]", "[quant]\ncast = { grad = { format = \"E5M2\", ste = \"clipped\" } }"),
         ("[quant]", "[quant]\nstored_scale = { rule = \"floating\" }"),
         ("[quant]", "[quant]\nschedule = [{ at = \"soon\", weight = \"none\" }]"),
-        ("[quant]", "[observe]\nformats = [\"E4M3\"]\nsites = [\"nowhere\"]\n[quant]"),
+        ("[quant]", "[observe]\nformats = [\"E4M3\"]\nroles = [\"nowhere\"]\n[quant]"),
         ("[quant]", "[shadow]\nevery = -1\n[quant]"),
         ("[quant]", "[metrics]\nevery = \"often\"\n[quant]"),
         ("[quant]", "[alerts]\nkurtosis = { threshold = 0 }\n[quant]"),

@@ -179,7 +179,7 @@ grad = "E5M2"
 every = 1
 [observe]
 formats = ["E4M3"]
-sites = ["weight", "activation", "grad"]
+roles = ["weight", "activation", "grad"]
 every = 1
 [metrics]
 histograms_every = 1

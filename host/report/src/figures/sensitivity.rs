@@ -1,7 +1,7 @@
-//! Sensitivity by role and site: the difference from the baseline of configurations that round one role or one site only.
+//! Sensitivity by role and layer type: the difference from the baseline of configurations that round one role or one layer type only.
 //!
 //! The casts are those of `run.json`, after inheritance and rules, not the keys of the run file. A configuration is a cell if it
-//! rounds the same roles of each of its sites to one format, and if these are one role or all, at one site or at all.
+//! rounds the same roles in each of its layer types to one format, and if these are one role or all, in one layer type or in all.
 
 use std::collections::BTreeMap;
 
@@ -26,16 +26,16 @@ pub(super) fn chart(context: &Context<'_>) -> Option<Chart> {
         return None;
     }
     Some(Chart {
-        id: "sites",
-        title: "Sensitivity by role and site",
-        caption: "Held-out loss minus the baseline's if only this role is rounded at this site: mean and half the 95 % interval, in nats per token. An asterisk marks a difference that is significant after Holm's correction. Colours have one scale for all formats: blue is better, red is worse. Blank: not run.",
+        id: "sensitivity",
+        title: "Sensitivity by role and layer type",
+        caption: "Held-out loss minus the baseline's if only this role is rounded in this layer type: mean and half the 95 % interval, in nats per token. An asterisk marks a difference that is significant after Holm's correction. Colours have one scale for all formats: blue is better, red is worse. Blank: not run.",
         needs: "",
         wide: true,
-        drawings: Some(plot(&sites(context), &matrices)).into(),
+        drawings: Some(plot(&layer_types(context), &matrices)).into(),
     })
 }
 
-/// A cell: its site, `None` for all; the column of its roles.
+/// A cell: its layer type, `None` for all; the column of its roles.
 type Cell = (Option<usize>, usize);
 
 /// A measured cell.
@@ -46,10 +46,10 @@ struct Measured {
 
 /// The cells of each format.
 fn matrices(context: &Context<'_>) -> BTreeMap<String, BTreeMap<Cell, Measured>> {
-    let sites = sites(context);
+    let layer_types = layer_types(context);
     let mut matrices: BTreeMap<String, BTreeMap<Cell, Measured>> = BTreeMap::new();
     for row in &context.comparison.rows {
-        let Some((format, cell, measured)) = measured(context, row, &sites) else { continue };
+        let Some((format, cell, measured)) = measured(context, row, &layer_types) else { continue };
         let cells = matrices.entry(format).or_default();
         // Of several configurations of a cell, the tested one counts.
         if measured.p_holm.is_some() || !cells.contains_key(&cell) {
@@ -59,16 +59,16 @@ fn matrices(context: &Context<'_>) -> BTreeMap<String, BTreeMap<Cell, Measured>>
     matrices
 }
 
-fn measured(context: &Context<'_>, row: &Row, sites: &[String]) -> Option<(String, Cell, Measured)> {
+fn measured(context: &Context<'_>, row: &Row, layer_types: &[String]) -> Option<(String, Cell, Measured)> {
     let group = context.groups.iter().find(|group| group.label == row.label)?;
-    let (format, cell) = cell(&context.runs[group.runs[0]].status.kinds, sites)?;
+    let (format, cell) = cell(&context.runs[group.runs[0]].status.kinds, layer_types)?;
     Some((format, cell, Measured { difference: row.difference?, p_holm: row.p_holm }))
 }
 
 /// The format and the cell of a run with these casts.
-fn cell(kinds: &[LayerKind], sites: &[String]) -> Option<(String, Cell)> {
+fn cell(kinds: &[LayerKind], layer_types: &[String]) -> Option<(String, Cell)> {
     let mut format: Option<&String> = None;
-    let mut roles_of: Vec<Option<Vec<usize>>> = vec![None; sites.len()];
+    let mut roles_of: Vec<Option<Vec<usize>>> = vec![None; layer_types.len()];
     for kind in kinds {
         let own = kind.formats.iter().enumerate().filter_map(|(role, format)| Some((role, format.as_ref()?)));
         for (_, named) in own.clone() {
@@ -78,9 +78,9 @@ fn cell(kinds: &[LayerKind], sites: &[String]) -> Option<(String, Cell)> {
         }
         let roles: Vec<usize> = own.map(|(role, _)| role).collect();
         for layer in &kind.layers {
-            let site = sites.iter().position(|site| *site == site_of(layer))?;
-            // Blocks that differ are no site.
-            if *roles_of[site].get_or_insert_with(|| roles.clone()) != roles {
+            let layer_type = layer_types.iter().position(|layer_type| *layer_type == layer_type_of(layer))?;
+            // Blocks that differ are no cell.
+            if *roles_of[layer_type].get_or_insert_with(|| roles.clone()) != roles {
                 return None;
             }
         }
@@ -88,7 +88,9 @@ fn cell(kinds: &[LayerKind], sites: &[String]) -> Option<(String, Cell)> {
     let rounded: Vec<(usize, &Vec<usize>)> = roles_of
         .iter()
         .enumerate()
-        .filter_map(|(site, roles)| Some((site, roles.as_ref().filter(|roles| !roles.is_empty())?)))
+        .filter_map(|(layer_type, roles)| {
+            Some((layer_type, roles.as_ref().filter(|roles| !roles.is_empty())?))
+        })
         .collect();
     let (first, roles) = rounded.first()?;
     let column = match roles[..] {
@@ -96,35 +98,35 @@ fn cell(kinds: &[LayerKind], sites: &[String]) -> Option<(String, Cell)> {
         [_, _, _] => ALL_ROLES,
         _ => return None,
     };
-    let site = match rounded.len() {
+    let layer_type = match rounded.len() {
         1 => Some(*first),
-        all if all == sites.len() => None,
+        all if all == layer_types.len() => None,
         _ => return None,
     };
-    rounded.iter().all(|(_, own)| own == roles).then_some((format?.clone(), (site, column)))
+    rounded.iter().all(|(_, own)| own == roles).then_some((format?.clone(), (layer_type, column)))
 }
 
-/// The sites of all runs, in the order of the model.
-fn sites(context: &Context<'_>) -> Vec<String> {
+/// The layer types of all runs, in the order of the model.
+fn layer_types(context: &Context<'_>) -> Vec<String> {
     let layers = context.runs.iter().flat_map(|run| &run.status.kinds).flat_map(|kind| &kind.layers);
     let mut names: Vec<&String> = layers.collect();
     super::in_model_order(&mut names);
-    let mut sites: Vec<String> = Vec::new();
+    let mut layer_types: Vec<String> = Vec::new();
     for layer in names {
-        let site = site_of(layer);
-        if !sites.contains(&site) {
-            sites.push(site);
+        let layer_type = layer_type_of(layer);
+        if !layer_types.contains(&layer_type) {
+            layer_types.push(layer_type);
         }
     }
     // The head comes last in the model, its name first in the order of layers.
-    sites.sort_by_key(|site| site == HEAD);
-    sites
+    layer_types.sort_by_key(|layer_type| layer_type == HEAD);
+    layer_types
 }
 
 const HEAD: &str = "head";
 
-/// The site of a linear layer: its name without its block, in words where there are some.
-fn site_of(layer: &str) -> String {
+/// The type of a linear layer: its name without its block, in words where there are some.
+fn layer_type_of(layer: &str) -> String {
     let name = layer.strip_suffix(".weight").unwrap_or(layer);
     let block =
         |name: &str| name.strip_prefix("h.").and_then(|rest| Some(rest.split_once('.')?.1.to_string()));
@@ -139,16 +141,18 @@ fn site_of(layer: &str) -> String {
 }
 
 /// The matrices one below the other, the rows of each below the name of its format.
-fn plot(sites: &[String], matrices: &BTreeMap<String, BTreeMap<Cell, Measured>>) -> Plot {
+fn plot(layer_types: &[String], matrices: &BTreeMap<String, BTreeMap<Cell, Measured>>) -> Plot {
     let mut names: Vec<String> = Vec::new();
     let mut rows: Vec<Vec<Option<f64>>> = Vec::new();
     let mut texts: Vec<(usize, usize, &Measured)> = Vec::new();
     for (format, cells) in matrices {
         names.push(crate::label::shortened(format, 24));
         rows.push(vec![None; ROLES.len()]);
-        for site in (0..sites.len()).map(Some).chain([None]) {
-            names.push(site.map_or("all sites".into(), |site| sites[site].clone()));
-            let of_role = |role: usize| cells.get(&(site, role));
+        for layer_type in (0..layer_types.len()).map(Some).chain([None]) {
+            names.push(
+                layer_type.map_or("all layer types".into(), |layer_type| layer_types[layer_type].clone()),
+            );
+            let of_role = |role: usize| cells.get(&(layer_type, role));
             texts.extend((0..ROLES.len()).filter_map(|role| Some((rows.len(), role, of_role(role)?))));
             rows.push((0..ROLES.len()).map(|role| Some(of_role(role)?.difference.mean)).collect());
         }
@@ -198,13 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_one_role_or_all_at_one_site_or_at_all() {
+    fn a_cell_is_one_role_or_all_in_one_layer_type_or_in_all() {
         let [up, down, head] = ["h.0.mlp.c_fc.weight", "h.0.mlp.c_proj.weight", "wte.weight"];
-        let sites = ["MLP up", "MLP down", "head"].map(str::to_string);
-        let of = |kinds: &[LayerKind]| cell(kinds, &sites).map(|(_, cell)| cell);
+        let layer_types = ["MLP up", "MLP down", "head"].map(str::to_string);
+        let of = |kinds: &[LayerKind]| cell(kinds, &layer_types).map(|(_, cell)| cell);
         let none = ["", "", ""];
         let one = [kind(&[up, down], none), kind(&[head], ["", "", "E2M1"])];
-        assert_eq!(cell(&one, &sites), Some(("E2M1".into(), (Some(2), 2))));
+        assert_eq!(cell(&one, &layer_types), Some(("E2M1".into(), (Some(2), 2))));
         let everywhere = [kind(&[up, down, head], ["E2M1"; 3])];
         assert_eq!(of(&everywhere), Some((None, ALL_ROLES)));
         assert_eq!(of(&[kind(&[up, down, head], none)]), None, "nothing is rounded");
@@ -212,7 +216,7 @@ mod tests {
         assert_eq!(
             of(&[kind(&[up, head], ["E2M1", "", ""]), kind(&[down], none)]),
             None,
-            "two of three sites"
+            "two of three layer types"
         );
         assert_eq!(of(&[kind(&[up, down, head], ["E2M1", "E2M1", ""])]), None, "two of three roles");
         let blocks = [kind(&[up, down, head], ["E2M1", "", ""]), kind(&["h.1.mlp.c_fc.weight"], none)];
