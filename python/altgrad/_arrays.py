@@ -82,18 +82,18 @@ def code_type(bits: int) -> np.dtype:
 
 
 def _whole(value: Any, what: str) -> int:
-    """A whole number; another is refused, not truncated."""
+    """An integer; another number is refused, not truncated."""
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{what} must be a whole number, is {value!r}") from None
+        raise TypeError(f"{what} must be an integer, found {value!r}") from None
 
 
 class Blocks:
     """How an array is cut into blocks that share a scale.
 
     `shape` is that of the array of scales, `core` the description for the compiled half. Raises ValueError if the
-    blocks do not suit the array, TypeError for an axis or extents that are not whole numbers.
+    blocks do not suit the array, TypeError for an axis or extents that are not integers.
     """
 
     def __init__(self, shape: tuple[int, ...], block: Any, axis: int) -> None:
@@ -114,7 +114,7 @@ class Blocks:
         length = shape[axis]
         extent = length if block == "row" else block
         if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)) or (extent < 1 and length):
-            raise ValueError(f"block must be None, 'row', a number above 0 or a tile (rows, columns), is {block!r}")
+            raise ValueError(f"block must be None, 'row', a number above 0 or a tile (rows, columns), found {block!r}")
         extent = max(int(extent), 1)
         before, after = int(np.prod(shape[:axis])), int(np.prod(shape[axis + 1 :]))
         self.extents = tuple(extent if i == axis else 1 for i in range(len(shape)))
@@ -138,7 +138,7 @@ class Blocks:
         """Scales of all blocks: one number for all of them, or an array of `shape`."""
         array = np.asarray(scale if not hasattr(scale, "detach") else scale.detach())
         if array.dtype.kind not in "fiu":
-            raise TypeError(f"scales must be numbers, got {array.dtype}")
+            raise TypeError(f"scales must be numbers, found {array.dtype}")
         if array.ndim and array.shape != self.shape:
             raise ValueError(f"scales have the shape {array.shape}, the blocks {self.shape}")
         full = np.broadcast_to(array.astype(np.float32), self.shape)

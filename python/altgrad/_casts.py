@@ -70,7 +70,7 @@ class Cast(Unchanging):
         if array.ndim != 2 or 0 in array.shape:
             raise ValueError(f"a cast takes a matrix with elements, got the shape {array.shape}")
         if axis not in ("rows", "columns"):
-            raise ValueError(f"axis must be 'rows' or 'columns', is {axis!r}")
+            raise ValueError(f"axis must be 'rows' or 'columns', found {axis!r}")
         values = np.empty_like(array)
         drawn, along_rows = _arrays.key(key), axis == "rows"
         rows, core = array.shape[0], self.format._core

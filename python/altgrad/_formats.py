@@ -148,7 +148,7 @@ class Format(Unchanging):
         array, back = _arrays.floats(x)
         if isinstance(scale, str):
             if scale != "max":
-                raise ValueError(f"scale must be a number, an array or 'max', is {scale!r}")
+                raise ValueError(f"scale must be a number, an array or 'max', found {scale!r}")
             scale = self.scales(array, axis=axis, block=block)
         blocks = _arrays.Blocks(array.shape, block, axis)
         result = np.empty(array.shape, dtype=np.float32)

@@ -252,7 +252,7 @@ def runs(path: str | os.PathLike[str] | list[Any], *, frames: str = "pandas") ->
     Raises FileNotFoundError if a path does not exist, and ValueError for another kind of frames.
     """
     if frames not in ("pandas", "polars"):
-        raise ValueError(f"frames must be 'pandas' or 'polars', is {frames!r}")
+        raise ValueError(f"frames must be 'pandas' or 'polars', found {frames!r}")
     paths = [os.fspath(one) for one in (path if isinstance(path, (list, tuple)) else [path])]
     for one in paths:
         if not os.path.exists(one):

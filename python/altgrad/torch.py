@@ -45,7 +45,7 @@ def fake_quant(x: torch.Tensor, to: Format | Cast | str, *, ste: str = "identity
     Raises ValueError for another estimator, and what `Format.fake_quant` and `Cast.apply` raise.
     """
     if ste not in _ESTIMATORS:
-        raise ValueError(f"ste must be one of {', '.join(_ESTIMATORS)}, is {ste!r}")
+        raise ValueError(f"ste must be one of {', '.join(_ESTIMATORS)}, found {ste!r}")
     if x.dtype != torch.float32:
         raise TypeError(f"expected a tensor of float32, got {x.dtype}")
     if isinstance(to, str):

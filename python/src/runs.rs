@@ -73,7 +73,7 @@ pub(crate) fn compare_runs(
     }
     let margin = margin.or(found.choice.margin).unwrap_or(compare::MARGIN);
     if !(margin > 0.0 && margin < 1.0) {
-        return Err(PyValueError::new_err(format!("the margin must lie between 0 and 1, is {margin}")));
+        return Err(PyValueError::new_err(format!("the margin must lie between 0 and 1, found {margin}")));
     }
     let choice = Choice { baseline: index, margin, all_pairs };
     let comparison = Comparison::new(&found.runs, &groups, choice);

@@ -14,7 +14,7 @@ pub enum CastError {
         hint: &'static str,
     },
     /// The number of elements is not that of the shape, or the shape has none.
-    #[error("{elements} elements are no matrix of {} rows and {} columns", shape.rows, shape.columns)]
+    #[error("{elements} elements do not form a matrix of {} rows and {} columns", shape.rows, shape.columns)]
     Elements {
         /// Elements given.
         elements: usize,

@@ -42,11 +42,11 @@ impl Hadamard {
     pub(crate) fn check(self) -> Result<(), CastError> {
         if !self.size.is_power_of_two() || !(2..=256).contains(&self.size) {
             let message =
-                format!("`transform.hadamard` must be a power of two from 2 to 256, is {}", self.size);
+                format!("`transform.hadamard` must be a power of two from 2 to 256, found {}", self.size);
             return Err(CastError::fields(message, "NVFP4 has 16, Quartet 32"));
         }
         if self.signs == Signs::Te && self.size != TE_SIGNS.len() {
-            let message = format!("`transform.signs` is te, and a transform has {} elements", self.size);
+            let message = format!("`transform.signs` is te, but a transform has {} elements", self.size);
             return Err(CastError::fields(message, "these signs are 16; use seed or none for other sizes"));
         }
         Ok(())

@@ -59,7 +59,7 @@ impl Rounding {
     pub(crate) fn check(self, grid: &Grid) -> Result<(), CastError> {
         if self == Self::NearestZero && grid.has_thresholds() {
             return Err(CastError::fields(
-                "`rounding` is nearest-zero, and the format declares where rounding turns",
+                "`rounding` is nearest-zero, but the format declares its own rounding thresholds",
                 "use nearest-even for this format",
             ));
         }

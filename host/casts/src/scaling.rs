@@ -199,17 +199,17 @@ impl Scaling {
         )?;
         refuse(
             self.tensor && !e4m3,
-            "`scaling.tensor` is f32, and the scales of blocks are not e4m3",
+            "`scaling.tensor` = f32 needs block scales of type e4m3",
             "set type = \"e4m3\", or leave tensor out",
         )?;
         refuse(
             self.tensor && (E4M3_MAX * grid.range().target).is_infinite(),
-            "`scaling.tensor` is f32, and 448 times the format's target exceeds f32",
+            "`scaling.tensor` is f32, but 448 times the format's target exceeds f32",
             "leave tensor out, or use another format",
         )?;
         refuse(
             self.rule == Rule::Even && grid.range().significand_bits.is_none(),
-            "`scaling.rule` is even, and the format has no significand bits to round to",
+            "`scaling.rule` is even, but the format has no significand bits to round to",
             "use floor, ceil or rceil for this format",
         )?;
         refuse(

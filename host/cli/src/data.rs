@@ -145,7 +145,7 @@ fn prepare(args: PrepareArgs) -> Result<(), Diagnostic> {
         println!("{out}/{name}.bin: {documents} documents, {tokens} tokens, sha256 {:.16}", split.sha256);
         if tokens == 0 {
             eprintln!(
-                "warning: {name}.bin is empty; --split hash tells documents to train and val by themselves"
+                "warning: {name}.bin is empty; --split hash assigns each document to train or val by its hash"
             );
         }
     }

@@ -15,9 +15,12 @@ pub(crate) fn read(path: &Path) -> Result<Vec<f32>, Diagnostic> {
     })?;
     let (values, rest) = bytes.as_chunks::<4>();
     if !rest.is_empty() {
-        return Err(Diagnostic::config(format!("{} bytes are no whole number of f32 values", bytes.len()))
-            .at(path.display())
-            .hint(HINT));
+        return Err(Diagnostic::config(format!(
+            "the file size, {} bytes, is not a multiple of 4",
+            bytes.len()
+        ))
+        .at(path.display())
+        .hint(HINT));
     }
     Ok(values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
 }

@@ -105,7 +105,7 @@ fn valid_name(name: &str) -> Result<&str, Diagnostic> {
     if name.len() <= LONGEST_NAME && name.starts_with(letter) && words && characters {
         return Ok(name);
     }
-    let message = format!("{name:?} is no name for a plugin");
+    let message = format!("invalid plugin name {name:?}");
     Err(Diagnostic::config(message).hint(format!(
         "up to {LONGEST_NAME} lower-case letters, digits and single hyphens, from a letter on: lns8, my-optimizer"
     )))

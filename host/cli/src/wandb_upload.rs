@@ -85,7 +85,7 @@ pub(super) fn run(args: &WandbUploadArgs) -> Result<ExitCode, Diagnostic> {
     if faults == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("{faults} of {} runs are not uploaded whole", folders.len());
+    eprintln!("{faults} of {} runs are not uploaded completely", folders.len());
     Ok(ExitCode::from(Fault::Run.exit_code()))
 }
 

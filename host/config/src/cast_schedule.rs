@@ -93,13 +93,13 @@ impl Entry<'_> {
         match self.table.remove("none") {
             None => Ok(false),
             Some(Value::Boolean(true)) if self.table.contains_key("recipe") => {
-                let message = format!("`{key}` and `{}.recipe` both say where the entry begins", self.key);
+                let message = format!("`{key}` and `{}.recipe` exclude each other", self.key);
                 Err(self.refused("none", message, "remove one of them"))
             }
             Some(Value::Boolean(true)) => Ok(true),
             Some(other) => {
                 let message = format!("`{key}` must be true, found {}", explain::found(&other));
-                Err(self.refused("none", message, "without the key, the entry changes what [quant] says"))
+                Err(self.refused("none", message, "without `none`, the entry overrides keys of [quant]"))
             }
         }
     }
@@ -124,14 +124,17 @@ impl Entry<'_> {
             _ => None,
         };
         let Some(step) = step else {
-            let message = format!("`{key}` must be a step or a share of all, found {}", explain::found(at));
-            return Err(self.refused("at", message, "such as at = 400, or at = \"80%\" of train.max_steps"));
+            let message = format!(
+                "`{key}` must be a step, or a percentage of `train.max_steps`, found {}",
+                explain::found(at)
+            );
+            return Err(self.refused("at", message, "write at = 400, or at = \"80%\""));
         };
         if step == 0 || step >= max_steps {
             let message =
-                format!("`{key}` must be from step 1 to {}, is {step}", max_steps.saturating_sub(1));
+                format!("`{key}` must be from step 1 to {}, found {step}", max_steps.saturating_sub(1));
             let hint = match step {
-                0 => "what is in force from the first step on belongs into [quant]",
+                0 => "set casts that apply from the first step in [quant]",
                 _ => "a run ends before train.max_steps; a share such as \"80%\" fits any length",
             };
             return Err(self.refused("at", message, hint));
@@ -145,7 +148,7 @@ impl Entry<'_> {
             Some((index, last)) => {
                 let message =
                     format!("`{key}` is step {step}, and `{KEY}.{index}` comes before it with step {last}");
-                Err(self.refused("at", message, "put entries in the order of their steps, one a step"))
+                Err(self.refused("at", message, "sort the entries by step, with one entry per step"))
             }
             None => Ok(step),
         }
@@ -163,11 +166,11 @@ impl Entry<'_> {
             return Err(self.refused("on", format!("`{key}` names no alert: {}", explain::found(on)), &hint));
         };
         if let Some(index) = before.iter().position(|phase| phase.trigger == CastTrigger::On(kind)) {
-            let message = format!("the alert `{name}` puts `{KEY}.{index}` in force already");
+            let message = format!("the alert `{name}` already triggers `{KEY}.{index}`");
             return Err(self.refused(
                 "on",
                 message,
-                "an entry comes in force once: name another alert, or remove it",
+                "an alert triggers one entry: name another alert, or remove this entry",
             ));
         }
         if let Some(why) = never_fires(kind, config) {
@@ -307,7 +310,7 @@ fn never_fires(kind: AlertKind, config: &RunConfig) -> Option<String> {
         _ => {}
     }
     if config.alerts.threshold(kind) == Threshold::Off {
-        return Some(format!("set alerts.{}_threshold", kind.name()));
+        return kind.threshold_key().map(|key| format!("set alerts.{key}"));
     }
     let metrics = alert::thresholds().into_iter().filter(|(_, alert)| alert.kind == kind);
     let measures = config.metrics;

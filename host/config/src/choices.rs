@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// A string that is none of the choices; reads on from the key's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("must be {choices}, is {given:?}")]
+#[error("must be {choices}, found {given:?}")]
 pub struct InvalidChoice {
     /// The choices in backticks, as prose.
     choices: String,
@@ -209,7 +209,7 @@ named_choice! {
         Tensor = "tensor",
         /// A row: an output channel of a weight, a token of an activation or gradient.
         Channel = "channel",
-        /// Consecutive elements along the reduction dimension.
+        /// Consecutive elements along the contraction.
         Block = "block",
     }
 }
@@ -253,7 +253,7 @@ named_choice! {
 named_choice! {
     /// The gradient of a rounding (straight-through estimator).
     SteChoice {
-        /// All of it.
+        /// The gradient passes unchanged.
         Identity = "identity",
         /// The gradient passes except where the value saturated.
         Clipped = "clipped",
@@ -442,6 +442,6 @@ mod tests {
     #[test]
     fn refusals_are_one_line_and_list_the_choices() {
         let refusal = "a\nb".parse::<TokenizerChoice>().map_err(|error| error.to_string());
-        assert_eq!(refusal, Err("must be `byte`, `char` or `gpt2`, is \"a\\nb\"".to_owned()));
+        assert_eq!(refusal, Err("must be `byte`, `char` or `gpt2`, found \"a\\nb\"".to_owned()));
     }
 }

@@ -9,6 +9,10 @@ use serde_path_to_error::{Error, Segment};
 use toml::{Table, Value};
 
 use super::source::{Place, Source, join, one_line};
+
+/// Former names of keys, and their names now.
+const RENAMED: [(&str, &str); 1] = [("observe.sites", "observe.roles")];
+
 /// The diagnostic for an error of reading `table` as a run file.
 pub(super) fn explain(error: &Error<toml::de::Error>, table: &Table, source: &Source) -> Diagnostic {
     let path: Vec<String> = error.path().iter().filter_map(segment).collect();
@@ -25,8 +29,8 @@ pub(super) fn explain(error: &Error<toml::de::Error>, table: &Table, source: &So
         let message = format!("`{key}` has no `{missing}`");
         return Diagnostic::config(message).at(source.locate(&key)).hint(format!("add {missing} = \"...\""));
     }
-    // One of our own choices: "must be `a` or `b`, is "c"".
-    if let Some(choices) = message.strip_prefix("must be ").and_then(|rest| rest.split_once(", is \"")) {
+    // One of our own choices: "must be `a` or `b`, found "c"".
+    if let Some(choices) = message.strip_prefix("must be ").and_then(|rest| rest.split_once(", found \"")) {
         let given = value.and_then(Value::as_str).unwrap_or_default();
         let error = Diagnostic::config(format!("`{key}` {message}")).at(source.locate(&key));
         return match closest(given, quoted(choices.0)) {
@@ -34,10 +38,14 @@ pub(super) fn explain(error: &Error<toml::de::Error>, table: &Table, source: &So
             None => error,
         };
     }
+    let found = value.map_or_else(|| "nothing".to_owned(), found);
+    // Another of our own messages: "must be a number or "dynamic"".
+    if message.starts_with("must be ") {
+        return Diagnostic::config(format!("`{key}` {message}, found {found}")).at(source.locate(&key));
+    }
     if let Some((_, expected)) =
         message.strip_prefix("invalid ").and_then(|rest| rest.split_once(", expected "))
     {
-        let found = value.map_or_else(|| "nothing".to_owned(), found);
         let message = format!("`{key}` must be {}, found {found}", expectation(expected));
         let error = Diagnostic::config(message).at(source.locate(&key));
         return match type_hint(&key, expected, value, source) {
@@ -59,14 +67,18 @@ fn segment(segment: &Segment) -> Option<String> {
 fn unknown_key(path: &[String], known: &[&str]) -> Diagnostic {
     let (given, parents) = path.split_last().map_or(("", path), |(last, rest)| (last.as_str(), rest));
     let parent = parents.iter().fold(String::new(), |parent, segment| join(&parent, segment));
-    let near = closest(given, known.iter().copied()).map(|name| format!("did you mean `{name}`? "));
+    let key = join(&parent, given);
+    let renamed = RENAMED.iter().find(|(former, _)| *former == key);
+    let near = match renamed {
+        Some((_, name)) => Some(format!("its name is `{name}` now; ")),
+        None => closest(given, known.iter().copied()).map(|name| format!("did you mean `{name}`? ")),
+    };
     let listed = match parents.len() {
         0 => format!("known sections: {}", known.join(", ")),
         1 => format!("known keys in [{parent}]: {}", known.join(", ")),
         _ => format!("known keys in `{parent}`: {}", known.join(", ")),
     };
-    Diagnostic::config(format!("unknown key `{}`", join(&parent, given)))
-        .hint(format!("{}{listed}", near.unwrap_or_default()))
+    Diagnostic::config(format!("unknown key `{key}`")).hint(format!("{}{listed}", near.unwrap_or_default()))
 }
 
 /// The backticked words of a serde message.
@@ -78,7 +90,7 @@ fn quoted(text: &str) -> Vec<&str> {
 fn expectation(expected: &str) -> &str {
     match expected {
         "f32" | "f64" => "a number",
-        "u32" | "u64" | "usize" => "a whole number, 0 or more",
+        "u32" | "u64" | "usize" => "an integer, 0 or more",
         "a boolean" => "true or false",
         "a sequence" => "an array",
         other => other,
@@ -108,20 +120,20 @@ fn lookup<'a>(table: &'a Table, path: &[String]) -> Option<&'a Value> {
     })
 }
 
-/// A value with its type, on one line: `string "fast"`.
+/// A value on one line: `"fast"`.
 pub(super) fn found(value: &Value) -> String {
     /// Longer strings are cut: an error is no place for a document.
     const MOST_CHARACTERS: usize = 60;
     match value {
         Value::String(text) if text.chars().count() > MOST_CHARACTERS => {
             let start: String = text.chars().take(MOST_CHARACTERS).collect();
-            format!("string {start:?}...")
+            format!("{start:?}...")
         }
-        Value::String(text) => format!("string {text:?}"),
-        Value::Integer(number) => format!("integer {number}"),
-        Value::Float(number) => format!("float {number:?}"),
-        Value::Boolean(flag) => format!("boolean {flag}"),
-        Value::Datetime(moment) => format!("date {moment}"),
+        Value::String(text) => format!("{text:?}"),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => format!("{number:?}"),
+        Value::Boolean(flag) => flag.to_string(),
+        Value::Datetime(moment) => moment.to_string(),
         Value::Array(_) => "an array".to_owned(),
         Value::Table(_) => "a table".to_owned(),
     }

@@ -28,7 +28,7 @@ mod tests {
     fn a_key_with_a_default_names_it() {
         let hint = |message: &str| with_hint(Diagnostic::config(message)).hint;
         assert_eq!(
-            hint("`train.lr` must be positive, is -1.0").as_deref(),
+            hint("`train.lr` must be positive, found -1.0").as_deref(),
             Some("leave `train.lr` out for its default, 0.001")
         );
         let fallback = Some("docs/run-file.md lists the allowed values; configs/exp.toml is a valid example");

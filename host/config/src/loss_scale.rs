@@ -35,7 +35,7 @@ impl LossScaleChoice {
         } else {
             return None;
         };
-        Some(format!("must be {must_be}, is {scale:?}"))
+        Some(format!("must be {must_be}, found {scale:?}"))
     }
 }
 
@@ -53,7 +53,7 @@ impl TryFrom<Value> for LossScaleChoice {
             Value::Float(scale) => Ok(Self::Fixed(*scale)),
             Value::Integer(scale) => Ok(Self::Fixed(*scale as f64)),
             Value::String(word) if word == DYNAMIC => Ok(Self::Dynamic),
-            _ => Err("must be a number, or \"dynamic\""),
+            _ => Err("must be a number or \"dynamic\""),
         }
     }
 }

@@ -55,7 +55,7 @@ pub struct QuantSection {
     /// `hadamard`: elements of a tile, a power of two from 2 to 256. `signs`: factors of elements before the transform, `none`, `te`
     /// (Transformer Engine's 16) or `seed`; default: `none`. `to`: type of the results, `f32` or `bf16`; default: `f32`. Default: none.
     pub transform: Option<TransformChoice>,
-    /// Casts by use.
+    /// Casts of single operands and tensors. Each key is a role; keys that are not set are inherited from `[quant]`.
     #[serde(deserialize_with = "table")]
     pub cast: CastTables,
     /// Glob patterns on weight names, such as `*.attn.*`: matching layers stay unquantized. The head is `lm_head.weight`, also if
@@ -189,7 +189,7 @@ pub struct LayerRule {
     /// Rule for the scales of blocks.
     #[serde(default)]
     pub scaling: Option<ScalingFields>,
-    /// Casts by use.
+    /// Casts of single operands and tensors of these layers, as in `[quant.cast]`.
     #[serde(default, deserialize_with = "table")]
     pub cast: CastTables,
 }

@@ -141,8 +141,8 @@ fn value(schema: &Value) -> String {
         kind => vec![kind],
     };
     let name = |kind: &&Value| match kind.as_str() {
-        Some("string") => "text".to_owned(),
-        Some("integer") => "whole number".to_owned(),
+        Some("string") => "string".to_owned(),
+        Some("integer") => "integer".to_owned(),
         Some("boolean") => "true, false".to_owned(),
         Some("array") => format!("array of {}", value(&schema["items"])),
         Some("object") => "table".to_owned(),

@@ -18,7 +18,7 @@ macro_rules! scaling_tables {
         pub struct ScalingSection {
             /// Elements that share a scale; `quant.block` offers more choices.
             pub granularity: GranularityChoice,
-            /// Elements per block, along the reduction dimension; the last block of a row may be shorter. Only for `block`.
+            /// Elements per block, along the contraction; the last block of a row may be shorter. Only for granularity `block`.
             pub block: usize,
             /// Source of amax. `delayed` and `static` need granularity `tensor`.
             pub amax: AmaxChoice,
@@ -26,7 +26,7 @@ macro_rules! scaling_tables {
             pub window: usize,
             /// The amax for `static`. Default: that of the first step.
             pub static_amax: Option<f32>,
-            /// Binades left free above amax.
+            /// Headroom above amax in binades, -32 to 32: divides the encode scale by 2^margin.
             pub margin: i32,
             /// Whether scales are rounded down to powers of two, as in microscaling formats.
             pub pow2: bool,
@@ -59,9 +59,9 @@ macro_rules! scaling_tables {
             pub window: Option<usize>,
             /// The amax for `static`. Default: that of the first step.
             pub static_amax: Option<f32>,
-            /// Binades left free above amax.
+            /// Headroom above amax in binades, -32 to 32: divides the encode scale by 2^margin.
             pub margin: Option<i32>,
-            /// Whether scales of rule `max` are rounded to powers of two.
+            /// Whether scales of rule `max` are rounded down to powers of two.
             pub pow2: Option<bool>,
             $($(#[$meta])* pub $key: Option<$type>,)+
         }
@@ -116,7 +116,7 @@ scaling_tables! {
     zero: ZeroBlockChoice,
     /// Effect of NaN and infinities on the scale of their block. Default: `skip`.
     nonfinite: NonFiniteChoice,
-    /// Factor of the encode scale, applied last, from 2^-32 to 2^32. Default: 1.
+    /// Factor applied to the encode scale after all other operations, from 2^-32 to 2^32. Default: 1.
     factor: f32,
     /// Operation that scales elements. Default: `multiply`.
     quantize: OperationChoice,

@@ -242,9 +242,9 @@ pub struct TrainSection {
     pub z_loss: f64,
     /// Micro-batches per step. Their gradients are averaged.
     pub grad_accum: usize,
-    /// Factor of the loss before the backward pass, from 2^-126 to 2^126; gradients are divided by it afterwards. 1 = off.
-    /// `"dynamic"` starts with 65536, doubles after 2000 steps in a row without an overflow, and halves after a step whose
-    /// gradients overflow; such a step is skipped. Rounding in the backward pass applies to scaled gradients.
+    /// Factor by which the loss is multiplied before the backward pass, from 2^-126 to 2^126; gradients are divided by it
+    /// afterwards. 1 = off. `"dynamic"` starts with 65536, doubles after 2000 steps in a row without an overflow, and halves after a
+    /// step whose gradients overflow; such a step is skipped. Rounding in the backward pass applies to scaled gradients.
     pub loss_scale: LossScaleChoice,
     /// Steps between evaluations; 0 = only at the end. An evaluation takes `eval_batches` forward passes over held-out data.
     pub eval_interval: u64,

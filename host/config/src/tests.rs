@@ -297,8 +297,8 @@ fn settings_of_alerts_are_checked_as_in_a_run_file() {
     assert!(super::alert_settings(&[]).unwrap().is_empty());
     for (raw, message) in [
         ("foo=1", "unknown key `alerts.foo`"),
-        ("kurtosis_growth=x", "`alerts.kurtosis_growth` must be a number, found string \"x\""),
-        ("cooldown_s=-1", "`alerts.cooldown_s` must be 0 or more, is -1.0"),
+        ("kurtosis_growth=x", "`alerts.kurtosis_growth` must be a number, found \"x\""),
+        ("cooldown_s=-1", "`alerts.cooldown_s` must be 0 or more, found -1.0"),
         ("patience", "an override without `=` sets nothing"),
     ] {
         let error = settings(raw).unwrap_err();

@@ -78,7 +78,7 @@ impl Rule {
 /// 32-bit index and not TOML's 63 bits.
 fn size(key: &str, value: usize) -> Rule {
     const MOST: usize = i32::MAX as usize;
-    rule(&[key], (1..=MOST).contains(&value), format!("`{key}` must be from 1 to {MOST}, is {value}"))
+    rule(&[key], (1..=MOST).contains(&value), format!("`{key}` must be from 1 to {MOST}, found {value}"))
 }
 
 fn positive(key: &str, value: f64) -> Rule {
@@ -91,7 +91,7 @@ fn not_negative(key: &str, value: f64) -> Rule {
 
 fn finite(key: &str, value: f64, in_range: bool, range: &str) -> Rule {
     let must_be = if value.is_finite() { range } else { "finite" };
-    rule(&[key], in_range && value.is_finite(), format!("`{key}` must be {must_be}, is {value:?}"))
+    rule(&[key], in_range && value.is_finite(), format!("`{key}` must be {must_be}, found {value:?}"))
 }
 
 fn not_empty(key: &str, value: &str) -> Rule {
@@ -104,12 +104,12 @@ fn run(config: &RunConfig) -> Vec<Rule> {
     let why = "the name becomes a folder in run.out: no `/`, `\\`, `..` or control characters";
     vec![
         not_empty("run.name", name).hint("give one: [run] name = \"...\""),
-        rule(&["run.name"], folder, format!("`run.name` must be one plain folder name, is {name:?}"))
+        rule(&["run.name"], folder, format!("`run.name` must be one plain folder name, found {name:?}"))
             .hint(why),
         rule(
             &["run.name"],
             !name.contains(char::is_control),
-            format!("`run.name` must not contain control characters, is {name:?}"),
+            format!("`run.name` must not contain control characters, found {name:?}"),
         )
         .hint(why),
         not_empty("run.out", &config.run.out),
@@ -128,7 +128,7 @@ fn plugins(config: &RunConfig) -> Vec<Rule> {
         if let Some(hash) = plugin.sha256() {
             let key = format!("{key}.sha256");
             let holds = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
-            let message = format!("`{key}` must be 64 hex digits, is {hash:?}");
+            let message = format!("`{key}` must be 64 hex digits, found {hash:?}");
             rules.push(rule(&[&key], holds, message).hint("`altgrad-host plugins inspect PATH` prints it"));
         }
     }
@@ -150,7 +150,7 @@ fn data(config: &RunConfig) -> Vec<Rule> {
         let message = format!("`{key}` must hold each character once, in code-point order");
         rules.push(rule(&[key], ascending, message).hint("copy it from the config.toml of a run"));
         let ids = alphabet.chars().count();
-        let message = format!("`{key}` must hold at most 65536 characters, holds {ids}");
+        let message = format!("`{key}` must hold at most 65536 characters, found {ids}");
         rules.push(
             rule(&[key], ids <= 1 << 16, message).hint("token ids are 16-bit; use tokenizer = \"byte\""),
         );
@@ -188,7 +188,7 @@ fn model(config: &RunConfig) -> Vec<Rule> {
         rule(
             &["model.dropout"],
             (0.0..1.0).contains(&model.dropout),
-            format!("`model.dropout` must be at least 0 and below 1, is {:?}", model.dropout),
+            format!("`model.dropout` must be at least 0 and below 1, found {:?}", model.dropout),
         ),
     ];
     rules.extend(model.init.as_deref().map(|path| not_empty("model.init", path)));
@@ -199,7 +199,7 @@ fn train(config: &RunConfig) -> Vec<Rule> {
     let train = &config.train;
     let TrainSection { lr, min_lr, max_steps, warmup_steps, .. } = *train;
     vec![
-        rule(&["train.max_steps"], max_steps > 0, "`train.max_steps` must be at least 1, is 0"),
+        rule(&["train.max_steps"], max_steps > 0, "`train.max_steps` must be at least 1, found 0"),
         positive("train.lr", lr),
         not_negative("train.min_lr", min_lr),
         rule(
@@ -289,10 +289,10 @@ fn plugin_tables(config: &RunConfig) -> Vec<Rule> {
         let key = |name: &str| format!("sink.{index}.{name}");
         rules.push(not_empty(&key("name"), &sink.name));
         let queue = (1..=1_000_000).contains(&sink.queue);
-        let message = format!("`{}` must be between 1 and 1000000, is {}", key("queue"), sink.queue);
+        let message = format!("`{}` must be between 1 and 1000000, found {}", key("queue"), sink.queue);
         rules.push(rule(&[&key("queue")], queue, message));
         for (name, every) in [("every", sink.every), ("layers_every", sink.layers_every)] {
-            rules.push(rule(&[&key(name)], every > 0, format!("`{}` must be 1 or more, is 0", key(name))));
+            rules.push(rule(&[&key(name)], every > 0, format!("`{}` must be 1 or more, found 0", key(name))));
         }
         // A year: longer than any wait, and short enough for the clock.
         let seconds = sink.deadline_s > 0.0 && sink.deadline_s < 3.2e7;
@@ -364,7 +364,7 @@ fn curvature(config: &RunConfig) -> Vec<Rule> {
     let sizes = [("batches", batches), ("draws", draws.into()), ("iterations", iterations.into())];
     let rule_of = |(key, value): (&str, u64)| {
         let key = format!("curvature.{key}");
-        rule(&[&key], value > 0, format!("`{key}` must be 1 or more, is 0"))
+        rule(&[&key], value > 0, format!("`{key}` must be 1 or more, found 0"))
     };
     sizes.map(rule_of).into()
 }
@@ -375,7 +375,7 @@ fn metrics(config: &RunConfig) -> Vec<Rule> {
     let threshold = config.metrics.dead_gradient_threshold;
     let sane = threshold > 0.0 && threshold < f64::from(f32::MAX);
     vec![
-        rule(&[key], window <= MOST, format!("`{key}` must be from 0 to {MOST}, is {window}")),
+        rule(&[key], window <= MOST, format!("`{key}` must be from 0 to {MOST}, found {window}")),
         finite("metrics.dead_gradient_threshold", threshold, sane, "above 0"),
     ]
 }
@@ -415,7 +415,7 @@ fn scaling(scaling: &ScalingSection) -> Vec<Rule> {
         rule(
             &["quant.scaling.margin"],
             (-32..=32).contains(&scaling.margin),
-            format!("`quant.scaling.margin` must be from -32 to 32, is {}", scaling.margin),
+            format!("`quant.scaling.margin` must be from -32 to 32, found {}", scaling.margin),
         ),
     ]
 }
@@ -436,7 +436,7 @@ fn stored_scale(quant: &QuantSection) -> Vec<Rule> {
         rule(
             &["quant.stored_scale.margin"],
             (-32..=32).contains(&margin),
-            format!("`quant.stored_scale.margin` must be from -32 to 32, is {margin}"),
+            format!("`quant.stored_scale.margin` must be from -32 to 32, found {margin}"),
         ),
         rule(
             &["quant.scaling"],
@@ -459,14 +459,14 @@ fn alerts(config: &RunConfig) -> Vec<Rule> {
         .into_iter()
         .filter_map(|(key, threshold)| {
             let limit = threshold.limit()?;
-            let message = format!("`{key}` must be at least 0 and below 1, is {limit:?}");
+            let message = format!("`{key}` must be at least 0 and below 1, found {limit:?}");
             Some(rule(&[key], (0.0..1.0).contains(&limit), message).hint(SWITCHES_OFF))
         })
         .collect();
     let kurtosis = alerts.kurtosis_threshold.limit();
     rules.extend(kurtosis.map(|limit| positive("alerts.kurtosis_threshold", limit).hint(SWITCHES_OFF)));
     let patience = alerts.patience;
-    rules.push(rule(&["alerts.patience"], patience > 0, "`alerts.patience` must be at least 1, is 0"));
+    rules.push(rule(&["alerts.patience"], patience > 0, "`alerts.patience` must be at least 1, found 0"));
     rules.push(not_negative("alerts.cooldown_s", alerts.cooldown_s));
     rules.push(not_negative("alerts.nan_cooldown_s", alerts.nan_cooldown_s));
     rules

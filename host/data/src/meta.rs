@@ -125,7 +125,7 @@ impl Meta {
         let meta: Self = serde_json::from_str(&text).map_err(|error| {
             Diagnostic::config(format!("not a description of token bins ({error})"))
                 .at(path.display())
-                .hint("it needs a whole number \"vocab_size\"")
+                .hint("it needs an integer \"vocab_size\"")
         })?;
         meta.tokenizer().map_err(|error| error.at(path.display()))?;
         Ok(Some(meta))
@@ -137,7 +137,7 @@ impl Meta {
     /// `vocab_size` is out of range or not the named tokenizer's.
     pub fn tokenizer(&self) -> Result<Tokenizer, Diagnostic> {
         if !(1..=1 << 16).contains(&self.vocab_size) {
-            let message = format!("vocab_size must be from 1 to 65536, is {}", self.vocab_size);
+            let message = format!("vocab_size must be from 1 to 65536, found {}", self.vocab_size);
             return Err(Diagnostic::config(message)
                 .hint("token ids are 16-bit; write the number of ids the tokenizer has"));
         }

@@ -210,7 +210,7 @@ impl FormatPlugin {
             } else {
                 format!("variant {}", fault.message)
             };
-            let hint = format!("write `{id}` for the format's canonical form");
+            let hint = format!("write `{id}` for the default variant");
             keyed(Diagnostic::config(format!("format `{name}` at `{key}`: {id} {why}")).hint(hint))
         })?;
         let found = registry.load(PluginKind::FORMAT, id, name).map_err(keyed)?;

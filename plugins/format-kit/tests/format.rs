@@ -37,7 +37,7 @@ fn the_variant_selects_the_domain() {
     }
     let given = [("variant".to_string(), ConfigValue::Text("fnuz".into()))];
     let fault = Config::resolve(&Plugin::DESCRIPTOR.options, given).unwrap_err();
-    assert_eq!(fault.message, "must be one of ieee, fn, fin, is `fnuz`");
+    assert_eq!(fault.message, "must be one of ieee, fn, fin, found `fnuz`");
 }
 
 /// Scale 4 puts the largest value, 448, at 112, and the smallest step, 2^-9, at 2^-11.

@@ -16,7 +16,7 @@ pub fn memory(config: &Config, name: &str) -> Result<f64, PluginError> {
     if value < 1.0 {
         return Ok(value);
     }
-    Err(PluginError::config(format!("`{name}` must be below 1, is {value}"))
+    Err(PluginError::config(format!("`{name}` must be below 1, found {value}"))
         .with_hint(format!("`{name}` = 1 never forgets; usual values are 0.9 to 0.999")))
 }
 

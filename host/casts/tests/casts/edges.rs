@@ -73,8 +73,14 @@ fn matrices_that_do_not_fit_are_refused() {
     let refused = |cast: &Cast, elements, shape| {
         apply_along(cast, &grid, &vec![1.0; elements], shape, Axis::Rows).unwrap_err().to_string()
     };
-    assert_eq!(refused(&Cast::default(), 5, [2, 3]), "5 elements are no matrix of 2 rows and 3 columns");
-    assert_eq!(refused(&Cast::default(), 0, [0, 3]), "0 elements are no matrix of 0 rows and 3 columns");
+    assert_eq!(
+        refused(&Cast::default(), 5, [2, 3]),
+        "5 elements do not form a matrix of 2 rows and 3 columns"
+    );
+    assert_eq!(
+        refused(&Cast::default(), 0, [0, 3]),
+        "0 elements do not form a matrix of 0 rows and 3 columns"
+    );
     let transform = Some(Hadamard { size: 16, signs: Signs::Te, to_bf16: true });
     let cast = Cast { transform, ..Cast::default() };
     assert_eq!(

@@ -135,12 +135,17 @@ pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, Diagnostic> {
 /// A cast that the format or the matrix does not allow, at the key that it is about.
 fn refusal(error: &CastError, source: &Source) -> Diagnostic {
     let message = error.to_string();
-    let diagnostic = Diagnostic::config(message.as_str()).hint(error.hint());
-    match (error, message.split('`').nth(1)) {
+    let diagnostic = Diagnostic::config(message.as_str());
+    let placed = match (error, message.split('`').nth(1)) {
         (CastError::Fields { .. }, Some(key)) => diagnostic.at(source.locate(key)),
+        (CastError::Elements { elements: elements @ 1.., .. }, _) => {
+            diagnostic.at("--shape").hint(format!("choose --shape R,C with R * C = {elements}"))
+        }
         (CastError::Elements { .. } | CastError::Transform { .. }, _) => diagnostic.at("--shape"),
         _ => diagnostic,
-    }
+    };
+    // An earlier hint stays.
+    placed.hint(error.hint())
 }
 
 impl ApplyArgs {
@@ -152,8 +157,8 @@ impl ApplyArgs {
         let name = &section.format;
         refuse(
             self.codes.is_some() && grid.bits() > 8,
-            format!("--codes takes a byte a code, and those of {name} have {} bits", grid.bits()),
-            "leave --codes out; the values say the same",
+            format!("--codes writes one byte per code, but codes of {name} have {} bits", grid.bits()),
+            "omit --codes: --output has the same values",
         )?;
         refuse(
             self.scale_codes.is_some() && section.scaling.storage == ScaleTypeChoice::F32,

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &OneArgs) -> Result<ExitCode, Diagnostic> {
     if args.adopt_locale {
         ffi::adopt_locale();
     }
-    let unseen = |error| Diagnostic::run(format!("the process cannot be looked at ({error})"));
+    let unseen = |error| Diagnostic::run(format!("cannot inspect the process ({error})"));
     let surroundings = Surroundings::now().map_err(unseen)?;
     let library = LoadedLibrary::load(&args.path, args.sha256.as_deref())?;
     let answer = match args.check.as_slice() {

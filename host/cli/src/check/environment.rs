@@ -14,7 +14,7 @@ use super::{
 
 /// The check, as reports name it, with its requirement.
 pub(super) const ENVIRONMENT: (&str, &str) =
-    ("environment", "it gives the same wherever the user's home is, and whatever else the environment says");
+    ("environment", "results do not depend on the home folder or on other environment variables");
 
 /// Environments that give nothing else. Values are such as people have.
 const SETTINGS: [&[Variable]; 3] = [
@@ -65,12 +65,12 @@ pub(super) fn environment(
         if other == plain {
             continue;
         }
-        let what = other.err().unwrap_or_else(|| "it gives something else".into());
+        let what = other.err().unwrap_or_else(|| "its results differ".into());
         verdict = if life(&[])? == plain {
             let settings: Vec<String> = variables.iter().map(said).collect();
             Verdict::Failed(format!("depends on the environment: {what} with {}", settings.join(" ")))
         } else {
-            Verdict::Skipped("what it gives differs from one life to the next".into())
+            Verdict::Skipped("its results differ between two processes in the same environment".into())
         };
     }
     Ok((verdict, seconds))

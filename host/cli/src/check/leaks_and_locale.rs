@@ -13,9 +13,9 @@ use sha2::{Digest, Sha256};
 
 /// The checks, as reports name them, with their requirements.
 pub(super) const LEAKS: (&str, &str) =
-    ("leaks", "made, used and dropped a hundred times, it leaves no memory, mapping, file or thread behind");
+    ("leaks", "100 instances, created and dropped, leak no memory, mapping, file or thread");
 pub(super) const LOCALE: (&str, &str) =
-    ("locale", "it gives the same whatever the machine's locale, and whoever else in the process sets it");
+    ("locale", "results do not depend on the locale, including one set by other code in the process");
 /// The request to a child for the fingerprint of one life.
 pub(super) const LIFE: &str = "fingerprint";
 
@@ -70,7 +70,7 @@ fn memory(statm: &str) -> io::Result<[u64; 2]> {
 /// Runs one life cycle after the other and reports what they leave.
 pub(super) fn leaks(life: impl Fn() -> Result<Vec<u8>, String>) -> Outcome {
     let lives = |count: usize| (0..count).try_for_each(|_| life().map(drop));
-    let look = || Held::now().map_err(|error| format!("the process cannot be looked at ({error})"));
+    let look = || Held::now().map_err(|error| format!("cannot inspect the process ({error})"));
     lives(FIRST)?;
     let mut held = vec![look()?];
     for round in 1.. {

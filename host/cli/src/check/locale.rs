@@ -34,7 +34,7 @@ pub(super) fn locale(
         }
         let settings: Vec<String> = variables.iter().map(|name| format!("{name}={NAME}")).collect();
         let what = match &other {
-            Ok(_) => "it gives something else".to_string(),
+            Ok(_) => "its results differ".to_string(),
             Err(fault) => fault.clone(),
         };
         verdict = if life(&[])? == plain {
@@ -43,7 +43,7 @@ pub(super) fn locale(
                 settings.join(" ")
             ))
         } else {
-            Verdict::Skipped("what it gives differs from one life to the next".into())
+            Verdict::Skipped("its results differ between two processes in the same environment".into())
         };
     }
     Ok((verdict, seconds))

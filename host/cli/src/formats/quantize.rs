@@ -27,7 +27,7 @@ pub(crate) struct QuantizeArgs {
     #[arg(long, default_value_t = RoundingChoice::NearestEven,
         value_parser = PossibleValuesParser::new(RoundingChoice::NAMES).try_map(|name| name.parse::<RoundingChoice>()))]
     rounding: RoundingChoice,
-    /// Factor of the values before rounding; results are divided by it.
+    /// Factor applied to values before rounding; results are divided by it.
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     scale: f32,
     /// Seed of stochastic rounding (step 0, tensor 0).
@@ -49,7 +49,7 @@ pub(crate) struct QuantizeArgs {
 pub(super) fn run(args: &QuantizeArgs) -> Result<ExitCode, Diagnostic> {
     if !(args.scale.is_finite() && args.scale > 0.0 && (1.0 / args.scale).is_finite()) {
         let message =
-            format!("--scale must be positive and finite, and so must its inverse, is {}", args.scale);
+            format!("--scale must be positive and finite, and so must its inverse, found {}", args.scale);
         return Err(Diagnostic::config(message).hint("1 rounds the values as they are"));
     }
     let (format, _) = args.folder.format(&args.name)?;

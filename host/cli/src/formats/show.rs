@@ -82,8 +82,8 @@ fn describe_use(format: &FormatPlugin, values: &ValueGrid) -> String {
     let declared = &format.conventions;
     let target = number(declared.target(values));
     let which = if declared.amax_target.is_some() { "declared" } else { "the largest value" };
-    let turns = if declared.thresholds.is_empty() { "in the middle" } else { "at declared thresholds" };
-    format!("amax is scaled to {target} ({which}), rounding to nearest turns {turns}")
+    let thresholds = if declared.thresholds.is_empty() { "midpoints" } else { "declared thresholds" };
+    format!("amax is scaled to {target} ({which}), rounding to nearest uses {thresholds}")
 }
 
 /// The positive values, cut where the spacing changes. The spacing of a value is the gap above it; the largest

@@ -74,7 +74,7 @@ pub(super) fn close(status: WaitStatus, shared: &Shared, asked: Asked, killed: O
     };
     let hint = match &claim {
         Some(claim) if shared.has_begun() => {
-            format!("`--resume` continues from the last checkpoint in {}", claim.path.display())
+            format!("`--resume` resumes from the last checkpoint in {}", claim.path.display())
         }
         _ => "the run had not begun".to_string(),
     };

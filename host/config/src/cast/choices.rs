@@ -57,9 +57,9 @@ named_choice! {
 named_choice! {
     /// Which scale is divided first; the other is its reciprocal.
     ScaleOrderChoice {
-        /// The factor of elements.
+        /// The encode scale (multiplies elements).
         Encode = "encode",
-        /// The factor of codes.
+        /// The decode scale (multiplies stored values).
         Decode = "decode",
     }
 }
@@ -105,7 +105,7 @@ named_choice! {
         Reuse = "reuse",
         /// The tensor in high precision.
         HighPrecision = "hp",
-        /// The values of the first use.
+        /// The values of the first use, rounded again by this use's cast.
         Dequantized = "dequantized",
     }
 }

@@ -88,9 +88,7 @@ impl TryFrom<Value> for BlockChoice {
             },
             number => extent(number).map(Self::Along),
         };
-        choice.ok_or(
-            "must be \"none\", \"tensor\", \"row\", a whole number above 0, or a tile such as [16, 16]",
-        )
+        choice.ok_or("must be \"none\", \"tensor\", \"row\", an integer above 0, or a tile such as [16, 16]")
     }
 }
 
@@ -266,12 +264,12 @@ pub(super) fn refuse_without_effect(
     };
     if scaling.amax == AmaxChoice::Delayed {
         return amax(
-            "delayed, and a single cast has no history of amax",
+            "delayed, but a single cast has no history of amax",
             "give the past amax: amax = \"static\", static_amax = 3.5",
         );
     }
     if fixed && scaling.static_amax.is_none() {
-        return amax("static, and no amax is given", "add static_amax = 3.5");
+        return amax("static, but no amax is given", "add static_amax = 3.5");
     }
     Ok(())
 }

@@ -184,7 +184,7 @@ fn check(request: &Request) -> Result<Layout, Diagnostic> {
             .hint("--title is for eurlex57k"));
     }
     if !(request.val_fraction > 0.0 && request.val_fraction < 1.0) {
-        let message = format!("the share held out must be above 0 and below 1, is {}", request.val_fraction);
+        let message = format!("`--val-fraction` must be above 0 and below 1, found {}", request.val_fraction);
         return Err(Diagnostic::config(message).hint("--val-fraction 0.1 holds out every tenth document"));
     }
     if dataset == Dataset::Text && request.input.is_none() {

@@ -82,7 +82,7 @@ fn a_nan_gradient_is_not_hidden() {
 fn impossible_calls_are_refused() {
     for name in ["beta1", "beta2"] {
         let error = adamw(&[(name, ConfigValue::Float(1.0))]).unwrap_err();
-        assert_eq!(error.message, format!("`{name}` must be below 1, is 1"));
+        assert_eq!(error.message, format!("`{name}` must be below 1, found 1"));
     }
     let optimizer = adamw(&[]).unwrap();
     let mut param = Param::new(&[2], &[1.0, 1.0]);

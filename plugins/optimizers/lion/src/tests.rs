@@ -35,6 +35,6 @@ fn a_step_has_the_length_of_the_learning_rate_or_none() {
 fn a_beta_of_one_is_refused() {
     for name in ["beta1", "beta2"] {
         let error = optimizer::<Lion>(&[(name, Float(1.0))]).unwrap_err();
-        assert_eq!(error.message, format!("`{name}` must be below 1, is 1"));
+        assert_eq!(error.message, format!("`{name}` must be below 1, found 1"));
     }
 }

@@ -164,5 +164,5 @@ fn vectors_embeddings_and_the_head_are_adamws() {
 #[test]
 fn a_momentum_of_one_is_refused() {
     let error = optimizer::<Muon>(&[("momentum", ConfigValue::Float(1.0))]).unwrap_err();
-    assert_eq!(error.message, "`momentum` must be below 1, is 1");
+    assert_eq!(error.message, "`momentum` must be below 1, found 1");
 }

@@ -66,5 +66,5 @@ fn impossible_options_are_refused() {
         assert_eq!(error.message, "`nesterov` needs a `momentum` above 0 and a `dampening` of 0");
     }
     let error = optimizer::<Sgd>(&[("momentum", Float(1.0))]).unwrap_err();
-    assert_eq!(error.message, "`momentum` must be below 1, is 1");
+    assert_eq!(error.message, "`momentum` must be below 1, found 1");
 }

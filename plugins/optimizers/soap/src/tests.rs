@@ -152,6 +152,6 @@ fn impossible_calls_are_refused_and_a_nan_is_not_hidden() {
     assert!(param.w[1].is_nan());
     for name in ["beta1", "beta2", "shampoo_beta"] {
         let error = optimizer::<Soap>(&[(name, Float(1.0))]).unwrap_err();
-        assert_eq!(error.message, format!("`{name}` must be below 1, is 1"));
+        assert_eq!(error.message, format!("`{name}` must be below 1, found 1"));
     }
 }

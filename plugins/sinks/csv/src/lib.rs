@@ -132,7 +132,7 @@ impl Sink for CsvSink {
             let path = config.path_inside(option)?;
             if path.as_os_str().is_empty() {
                 let text = config.text(option)?;
-                return Err(PluginError::config(format!("`{option}` must name a file, is `{text}`")));
+                return Err(PluginError::config(format!("`{option}` must name a file, found `{text}`")));
             }
             if let Some(other) = paths[..index].iter().position(|other| *other == path) {
                 let (one, path) = (FILES[other].name, path.display());

@@ -163,7 +163,7 @@ fn paths_stay_inside_the_run_folder() {
     for path in ["/x.csv", "../x.csv", "a/../../x.csv", "", ".", "./"] {
         let error = new_sink(&[("path", path)]).unwrap_err();
         assert!(error.message.starts_with("`path` must "), "{path}: {error}");
-        assert!(error.message.ends_with(&format!(", is `{path}`")), "{path}: {error}");
+        assert!(error.message.ends_with(&format!(", found `{path}`")), "{path}: {error}");
     }
     let same = new_sink(&[("path", "a/m.csv"), ("timings_path", "./a/./m.csv")]).unwrap_err();
     assert_eq!(same.message, "`path` and `timings_path` are the same file, `a/m.csv`");

@@ -99,11 +99,7 @@ fn a_sink_that_misbehaves_is_named() {
         ("sink.log:abort", "many_rows", "crashed, aborted (SIGABRT), before the check was done"),
         ("sink.log:print", "life", "wrote to standard output: \"look at me"),
         ("sink.open:leak", "leaks", "bytes of memory each time it is made, used and dropped"),
-        (
-            "sink.state:locale",
-            "locale",
-            "depends on the locale: it gives something else with LC_ALL=de_DE.UTF-8",
-        ),
+        ("sink.state:locale", "locale", "depends on the locale: its results differ with LC_ALL=de_DE.UTF-8"),
     ];
     for (misbehave, name, message) in rows {
         let set = format!("misbehave={misbehave}");
@@ -132,7 +128,7 @@ fn an_optimizer_that_misbehaves_is_named() {
         (
             "optimizer.step:locale",
             "locale",
-            "depends on the locale: it gives something else with LC_ALL=de_DE.UTF-8",
+            "depends on the locale: its results differ with LC_ALL=de_DE.UTF-8",
         ),
     ];
     for (misbehave, name, message) in rows {
@@ -175,7 +171,7 @@ fn misbehaviour_is_named_and_survived() {
         ("lie", "decode_codes", "code 0x3 decodes to 3e0 (0x40400000), expected 4e0"),
         ("waver", "spec", ""),
         ("leak", "leaks", "bytes of memory each time it is made, used and dropped"),
-        ("locale", "locale", "depends on the locale: it gives something else with LC_ALL=de_DE.UTF-8"),
+        ("locale", "locale", "depends on the locale: its results differ with LC_ALL=de_DE.UTF-8"),
         ("ties", "nearest_even_edges", "nearest-even: 1e0 (0x3f800000), expected 0e0 (0x00000000)"),
         ("zero-sign", "nearest_even_edges", "nearest-even: 0e0 (0x00000000), expected -0e0 (0x80000000)"),
         ("tired", "endurance", "call 100000 of an instance: `fake_quant or encode` failed: too tired"),
@@ -205,7 +201,7 @@ fn oversteps_are_named() {
         ("state-escape", "states", "the name of the state \"\\u{1b}[31mmomentum\" is not made of letters"),
         ("tired", "endurance", "step 100001: `step` failed: too tired"),
         ("chdir", "moves", "changed the working directory to `/`"),
-        ("home", "environment", "depends on the environment: it gives something else with HOME=/nowhere"),
+        ("home", "environment", "depends on the environment: its results differ with HOME=/nowhere"),
         ("drops", "kept_values", "are missing in the files: the first, `train/loss` of step 499"),
         ("rounds", "kept_values", " is only rounded"),
         ("omits", "kept_values", "the first, `late/metric` of step 1000"),

@@ -171,8 +171,8 @@ fn what_plugins_new_refuses_it_says_and_leaves_no_trace() {
         |name: &str, more: &[&str]| bench.host(&[&["plugins", "new", "--kind", "sink", name], more].concat());
     let before = bench.contents();
     for (name, more, message) in [
-        ("Upper", &["--api", api.as_str()][..], "\"Upper\" is no name for a plugin"),
-        ("../out", &["--api", api.as_str()], "is no name for a plugin"),
+        ("Upper", &["--api", api.as_str()][..], "invalid plugin name \"Upper\""),
+        ("../out", &["--api", api.as_str()], "invalid plugin name"),
         ("fine", &["--api", "nowhere"], "altgrad-plugin-api is not there"),
         ("fine", &["--api", "."], "altgrad-plugin-api is not there"),
         ("fine", &["--api", "1.0", "--path", "corpus.txt"], "the folder exists already"),
