@@ -68,7 +68,7 @@ def least_detectable(tests):
 def power(shift, critical):
     """Probability that |t| with this noncentrality and 4 degrees of freedom exceeds a critical value."""
     normal = statistics.NormalDist().cdf
-    panels, end = 1000, 5.0
+    panels, end = 4000, 7.0
 
     def density(s):
         return 8 * s**3 * math.exp(-2 * s * s) * (normal(shift - critical * s) + normal(-shift - critical * s))

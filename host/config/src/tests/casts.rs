@@ -123,10 +123,11 @@ fn keys_that_some_cast_takes_are_accepted() {
 #[rustfmt::skip]
 fn what_casts_cannot_be_is_refused_where_it_stands() {
     let blocks = "`quant.block` must be \"none\", \"tensor\", \"row\", an integer above 0, or a tile such as [16, 16]";
+    let (named, zero) = (format!("{blocks}, found \"diagonal\""), format!("{blocks}, found 0"));
     let reuse = "it needs a format, and a source other than \"reuse\" in a second use";
     for (text, message, at, hint) in [
-        ("[quant]\nweight = 'E4M3'\nblock = 'diagonal'", blocks, ":3:9", ""),
-        ("[quant]\nweight = 'E4M3'\nblock = 0", blocks, ":3:9", ""),
+        ("[quant]\nweight = 'E4M3'\nblock = 'diagonal'", named.as_str(), ":3:9", ""),
+        ("[quant]\nweight = 'E4M3'\nblock = 0", zero.as_str(), ":3:9", ""),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.bias]\nformat = 'E4M3'", "unknown key `quant.cast.bias`", ":3:13", "known keys in `quant.cast`: weight, activation, grad, weight_dgrad, activation_wgrad, grad_wgrad, weight_grad, qkv, query, key, value, probabilities, scores_grad, attention_grad, qkv_grad, residual, norm, norm_gain, embedding, logits"),
         ("[quant]\nweight = 'E4M3'\n[quant.scaling]\ntype = 'e5m2'", "`quant.scaling.type` must be `f32`, `e8m0` or `e4m3`, found \"e5m2\"", ":4:8", "did you mean `e8m0`?"),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight_dgrad]\nblock = 32", "`quant.cast.weight_dgrad.block` has no effect here", ":4:1", reuse),
