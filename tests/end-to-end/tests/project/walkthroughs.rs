@@ -22,11 +22,21 @@ fn target() -> PathBuf {
     root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
-/// A copy of the files that git knows or would add; without a repository, as in a source archive, git's message. The copy stays
-/// where it is, so that a later run builds little.
-fn copy_of_the_repository() -> Result<PathBuf, String> {
+/// A copy of the repository, removed when dropped: as long as its files exist and are unchanged, cargo takes what it built from them
+/// for the crates of the repository itself, which share the target folder.
+struct RepositoryCopy(PathBuf);
+
+impl Drop for RepositoryCopy {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Copies the files that git knows or would add; without a repository, as in a source archive, git's message.
+fn copy_of_the_repository() -> Result<RepositoryCopy, String> {
     let copy = target().join("tests/walkthroughs");
     let _ = fs::remove_dir_all(&copy);
+    let copy = RepositoryCopy(copy);
     let list = ["ls-files", "--cached", "--others", "--exclude-standard"];
     let files = outside_of_hooks("git").args(list).current_dir(root()).output();
     let files = files.map_err(|error| format!("git cannot be started: {error}"))?;
@@ -34,7 +44,7 @@ fn copy_of_the_repository() -> Result<PathBuf, String> {
         return Err(String::from_utf8_lossy(&files.stderr).trim().to_string());
     }
     for file in String::from_utf8(files.stdout).unwrap().lines() {
-        let (from, to) = (root().join(file), copy.join(file));
+        let (from, to) = (root().join(file), copy.0.join(file));
         if from.is_file() {
             fs::create_dir_all(to.parent().unwrap()).unwrap();
             fs::copy(from, to).unwrap();
@@ -75,10 +85,10 @@ fn walkthroughs_of_contributing_apply_and_build() {
         Err(why) => return skipped("walkthroughs_of_contributing_apply_and_build", &why),
     };
     for diff in &diffs {
-        apply(diff, &copy);
+        apply(diff, &copy.0);
     }
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["check", "--offline", "--workspace", "--lib", "--bins", "--examples"]).current_dir(&copy);
+    cargo.args(["check", "--offline", "--workspace", "--lib", "--bins", "--examples"]).current_dir(&copy.0);
     let output = cargo.env("CARGO_TARGET_DIR", target()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
