@@ -1,7 +1,8 @@
 """Record and table of the reference experiment: python3 results/reference/evaluate.py [RUNS]
 
 RUNS is the sweep's folder (`runs/reference`). Writes steps.csv beside this file, and prints the table of README.md: each run at the last
-evaluation after the first step that it shares with bf16. Writes and prints the fractions of zeroed gradients too, zeroed.csv. Runs that are not in the folder keep their recorded rows. Without RUNS it prints the table of the recorded
+evaluation after the first step that it shares with bf16. Writes and prints the fractions of zeroed gradients too, zeroed.csv. With the folder of head.toml
+as a second argument it writes the evaluations of these runs, head.csv. Runs that are not in the folder keep their recorded rows. Without RUNS it prints the table of the recorded
 file. A test of the project computes it again.
 """
 
@@ -103,12 +104,33 @@ def table(rows):
         print(f"| {label} | {step} | {loss:.4f} | {math.exp(loss):.2f} | {ratio:.4f} | {cosine} | {stall} | {overflow} | {verdict} |")
 
 
-def main(runs=None):
+def evaluations(runs):
+    """Rows of head.csv: the evaluations before the last, which are on a sample as those of steps.csv."""
+    for label, folder in in_order(runs):
+        with open(folder / "metrics.csv", newline="") as file:
+            found = [(row["step"], f"{float(row['val/loss']):.6f}") for row in csv.DictReader(file) if row["val/loss"]]
+        yield from ((label, *of) for of in found[:-1])
+
+
+def head_table(rows):
+    """The evaluations of the runs of head.toml beside those of bf16 and E3M4."""
+    reference = {(label, step): loss for label, step, _, loss, *_ in recorded("steps.csv")}
+    steps = sorted({int(step) for _, step, _ in rows if int(step) > 0})
+    print(f"\n| run | {' | '.join(f'step {step}' for step in steps)} |\n|---|{'---:|' * len(steps)}")
+    for label in ["bf16", "E3M4", *dict.fromkeys(label for label, *_ in rows)]:
+        own = reference | {(run, step): loss for run, step, loss in rows}
+        print(f"| {label} | {' | '.join(f'{float(own[label, str(step)]):.4f}' for step in steps)} |")
+
+
+def main(runs=None, head=None):
+    if head:
+        write("head.csv", ["run", "step", "held_out_loss"], [*evaluations(head)])
     if runs:
         write("steps.csv", ["run", "step", *METRICS], [*steps(runs)])
         write("zeroed.csv", ["run", "layer_type", "zeroed"], [*zeroed(runs)])
     table(recorded("steps.csv"))
     zeroed_table(recorded("zeroed.csv"))
+    head_table(recorded("head.csv"))
 
 
 main(*sys.argv[1:])

@@ -228,3 +228,20 @@ fn the_table_of_zeroed_gradients_is_that_of_its_record() {
     }
     assert!(page.contains(&format!("| layer type | {} |", runs.join(" | "))));
 }
+
+#[test]
+fn the_table_of_the_gradient_at_the_head_is_that_of_its_record() {
+    let page = read("results/reference/README.md");
+    let (head, steps) = (read("results/reference/head.csv"), read("results/reference/steps.csv"));
+    let loss = |run: &str, step: &str| {
+        let row = |text: &str, column: usize| {
+            let mut rows = text.lines().map(|line| line.split(',').map(str::to_string).collect::<Vec<_>>());
+            rows.find(|row| row[..2] == [run, step]).map(|row| row[column].parse::<f64>().unwrap())
+        };
+        row(&head, 2).or_else(|| row(&steps, 3)).unwrap()
+    };
+    for run in ["bf16", "E3M4", "head-grad-E5M2", "head-grad-stochastic"] {
+        let row = format!("| {run} | {:.4} | {:.4} |", loss(run, "100"), loss(run, "200"));
+        assert!(page.contains(&row), "results/reference/README.md lacks {row}");
+    }
+}
