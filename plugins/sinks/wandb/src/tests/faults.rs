@@ -217,7 +217,7 @@ fn a_wrong_key_or_host_or_tls_never_stops_a_run_and_the_key_shows_nowhere() {
         (tls.as_str(), KEY.to_string(), "no answer from https://"),
     ];
     for (url, key, expected) in cases {
-        let mut rig = Rig::new(url).with("finish_timeout_s", ConfigValue::Float(0.5)).text("notes", KEY);
+        let mut rig = Rig::new(url).with("finish_timeout_s", ConfigValue::Float(2.0)).text("notes", KEY);
         rig.variables = vec![("WANDB_API_KEY".into(), key.clone()), ("WANDB_BASE_URL".into(), url.into())];
         let mut sink = rig.open(None);
         log_all(&mut sink, 0..20);
@@ -241,7 +241,11 @@ fn signs_of_life_go_on_without_rows_and_a_wish_to_stop_is_no_kill() {
     server.state().stopped = true;
     let mut sink = rig.open(None);
     log_all(&mut sink, 0..5);
-    std::thread::sleep(Duration::from_millis(1500));
+    let begun = Instant::now();
+    let heartbeats = || server.state().runs.values().map(|run| run.heartbeats).max().unwrap_or(0);
+    while heartbeats() < 2 && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     log_all(&mut sink, 5..10);
     sink.finish(RunOutcome::INTERRUPTED).unwrap();
     assert!(server.run().heartbeats >= 2, "{}", server.run().heartbeats);
