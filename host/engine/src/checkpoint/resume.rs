@@ -248,9 +248,9 @@ fn check_not_lost(run_folder: &Path) -> Result<(), Diagnostic> {
         None => ANEW.to_string(),
     };
     let message = if has_ended {
-        format!("the run has done {} steps, and its folder has no checkpoint", record.steps)
+        format!("the run has done {} steps, but its folder has no checkpoint", record.steps)
     } else {
-        "the run has written checkpoints, and its folder has none".to_string()
+        "the run has written checkpoints, but its folder has none".to_string()
     };
     Err(Diagnostic::config(message).at(run_folder.join(CHECKPOINTS).display()).hint(hint))
 }

@@ -76,7 +76,7 @@ fn a_resume_that_would_replace_results_is_refused() {
     assert!(failed.stderr.contains("--out DIR` begins there again"), "{}", failed.stderr);
 
     fs::remove_dir_all(bench.path("run/checkpoints")).unwrap();
-    refused(&[], &format!("the run has done {done} steps, and its folder has no checkpoint"));
+    refused(&[], &format!("the run has done {done} steps, but its folder has no checkpoint"));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn auto_starts_a_fresh_run_and_one_without_a_checkpoint_anew() {
     bench.write("fresh/run.json", &record.to_string());
     let refused = host(&bench, &["--out", "fresh", "--resume"]);
     assert_eq!(refused.code, 2, "its events tell of checkpoints: {}", refused.stderr);
-    assert!(refused.stderr.contains("the run has written checkpoints, and its folder has none"));
+    assert!(refused.stderr.contains("the run has written checkpoints, but its folder has none"));
     fs::remove_file(bench.path("fresh/events.jsonl")).unwrap();
     succeeds(&bench, &["--out", "fresh", "--resume", "auto"]);
     assert_same_run(&bench, "whole", "fresh");

@@ -148,7 +148,7 @@ fn a_run_whose_checkpoints_are_lost_does_not_begin_again() {
     tell("anomaly-step-000030");
     assert_eq!(refusal(), None, "it has no other checkpoint yet");
     tell("step-000030");
-    let lost = "the run has written checkpoints, and its folder has none";
+    let lost = "the run has written checkpoints, but its folder has none";
     assert_eq!(refusal().as_deref(), Some(lost));
     std::os::unix::fs::symlink("nowhere", path.join(CHECKPOINTS)).unwrap();
     assert!(refusal().unwrap().starts_with("the checkpoints of the run cannot be read ("));
