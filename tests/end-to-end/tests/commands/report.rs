@@ -347,7 +347,7 @@ fn stretched(text: &str, steps: u64, stride: u64) -> String {
 }
 
 /// Metrics at every step, layers at every tenth, histograms at every hundredth. Needs some 3 GB of disk and a release build:
-/// `ALTGRAD_STAGE=target/altgrad`. `ALTGRAD_REPORT_RUNS` sets the number of runs; 200 of 2000 steps must take under 30 s and 20 MB.
+/// `ALTGRAD_STAGE=$PWD/target/altgrad`. `ALTGRAD_REPORT_RUNS` sets the number of runs; 200 of 2000 steps must take under 30 s and 20 MB.
 #[test]
 #[ignore = "minutes and gigabytes"]
 fn two_hundred_runs_of_two_thousand_steps() {
