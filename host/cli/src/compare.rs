@@ -4,12 +4,11 @@ use std::{path::PathBuf, process::ExitCode};
 
 use altgrad_base::{diagnostic::Diagnostic, eprintln, print, println};
 use altgrad_report::{
-    compare::{self, Choice, Comparison},
+    compare::{Comparison, ComparisonChoice},
     find::{self, FoundRuns},
     group::{self, Group},
     tables,
 };
-use altgrad_run_folder::record::ComparisonChoice;
 use clap::Args;
 use serde_json::json;
 
@@ -70,25 +69,11 @@ impl RunsArgs {
         &self.runs
     }
 
-    /// Compares by the options of the command line, else by the sweep's. A sweep's baseline may not have begun: then the default is
-    /// used, with a note.
+    /// Compares by the options of the command line, else by the sweep's.
     pub(super) fn compared(&self, found: &FoundRuns, groups: &[Group]) -> Result<Comparison, Diagnostic> {
-        let named = self.baseline.as_ref().or(found.choice.baseline.as_ref());
-        let baseline = named.and_then(|name| compare::named(&found.runs, groups, name));
-        let unknown = named.filter(|_| baseline.is_none());
-        if let Some(named) = unknown.filter(|_| self.baseline.is_some()) {
-            let known: Vec<&str> = groups.iter().map(|group| group.label.as_str()).collect();
-            return Err(Diagnostic::config(format!("no run or configuration is called `{named}`"))
-                .at("--baseline")
-                .hint(format!("there are: {}", known.join(", "))));
-        }
-        let margin = self.margin.or(found.choice.margin).unwrap_or(compare::MARGIN);
-        let choice = Choice { baseline, margin, all_pairs: self.all_pairs };
-        let mut comparison = Comparison::new(&found.runs, groups, choice);
-        comparison.notes.extend(unknown.map(|named| {
-            format!("`[compare] baseline` of the sweep, `{named}`, is no single configuration of these runs: the default baseline is used.")
-        }));
-        Ok(comparison)
+        let user = ComparisonChoice { baseline: self.baseline.clone(), margin: self.margin };
+        // The margin was checked when the command line was read.
+        Comparison::requested(found, groups, &user, self.all_pairs).map_err(|error| error.at("--baseline"))
     }
 }
 

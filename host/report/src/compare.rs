@@ -8,6 +8,9 @@
 use altgrad_metrics::{MetricDefinition, families::speed::TOKENS_PER_S, report::columns};
 use serde::{Serialize, Serializer};
 
+mod request;
+
+pub use self::request::ComparisonChoice;
 pub use super::pairs::{Pair, Separated};
 pub use super::sets::{Basis, Set};
 use super::{

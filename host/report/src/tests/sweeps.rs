@@ -6,7 +6,11 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::run_with;
-use crate::{find::find, group::groups};
+use crate::{
+    compare::{Comparison, ComparisonChoice, MARGIN},
+    find::find,
+    group::groups,
+};
 
 /// The result of a sweep over formats and optimizers, and its runs.
 fn sweep(folder: &Path, formats: &[&str], optimizers: &[(&str, &str)], compare: &serde_json::Value) {
@@ -81,6 +85,28 @@ fn sweeps_that_request_other_comparisons_have_the_default_one_with_a_remark() {
     let differing = find(&paths(&["a", "d"]));
     assert_eq!((differing.choice.margin, differing.left_out.len()), (None, 1));
     assert_eq!(differing.left_out[0].path, folder.path().join("d/sweep.json"));
+}
+
+#[test]
+fn an_impossible_request_is_an_error_of_a_user_and_a_note_of_a_sweep() {
+    let folder = TempDir::new().unwrap();
+    let request = json!({ "baseline": "bf16", "margin": 1.5 });
+    sweep(folder.path(), &["E4M3", "E5M2"], &[("adamw", "adamw")], &request);
+    let found = find(&[folder.path().to_path_buf()]);
+    let groups = groups(&found.runs);
+    let compared = |baseline: Option<&str>, margin: Option<f64>| {
+        let user = ComparisonChoice { baseline: baseline.map(str::to_string), margin };
+        Comparison::requested(&found, &groups, &user, false)
+    };
+    let comparison = compared(None, None).unwrap();
+    let last: Vec<&String> = comparison.notes.iter().rev().take(2).collect();
+    assert!(last[1].starts_with("`[compare] baseline` of the sweep, `bf16`, is no single"), "{last:?}");
+    assert!(last[0].starts_with("`[compare] margin` of the sweep, 1.5, does not lie"), "{last:?}");
+    assert_eq!(comparison.margin, MARGIN);
+    let own = compared(Some("E5M2_adamw"), Some(0.2)).unwrap();
+    assert_eq!((own.margin, own.notes.iter().any(|note| note.contains("[compare]"))), (0.2, false));
+    assert!(compared(Some("bf16"), None).unwrap_err().message.contains("is called `bf16`"));
+    assert!(compared(None, Some(1.5)).unwrap_err().message.ends_with("found 1.5"));
 }
 
 #[test]
