@@ -18,6 +18,7 @@ mod choices;
 mod depth;
 mod explain;
 mod faults;
+mod file_kind;
 mod hints;
 mod host_keys;
 mod load;

@@ -16,7 +16,8 @@ use super::plugin_ref::PluginRef;
 use super::schema::{PluginsSection, RunConfig};
 use super::source::{Source, position};
 use super::{
-    cast_schedule, casts_in_use, explain, hints, observe, overrides, recipe, validate, without_effect,
+    cast_schedule, casts_in_use, explain, file_kind, hints, observe, overrides, recipe, validate,
+    without_effect,
 };
 /// Loads the run file at `path` with the `--set` `overrides` (`dotted.key=value`) on top.
 ///
@@ -59,10 +60,10 @@ pub fn alert_settings(set: &[String]) -> Result<Table, Diagnostic> {
     Ok(section.unwrap_or_default())
 }
 
-/// Another file about runs, such as a sweep's matrix: keys, types and places are reported as for run files. `what` names it in
-/// messages.
+/// A sweep's matrix file: keys, types and places are reported as for run files. `what` names it in messages.
 pub fn read_as<T: DeserializeOwned>(path: &Path, what: &str) -> Result<(T, Source), Diagnostic> {
     let (table, source) = Source::parse(path, read_text(path, what)?)?;
+    file_kind::refuse_run_file(&table, &source)?;
     let value = serde_path_to_error::deserialize(toml::Value::Table(table.clone()))
         .map_err(|error| explain::explain(&error, &table, &source))?;
     Ok((value, source))
@@ -96,6 +97,7 @@ fn read_parsed(
 ) -> Result<(RunConfig, Source), Refusal> {
     let unplaced = |fault: Diagnostic| (fault, None);
     let (mut table, mut source) = Source::parse(path, text).map_err(unplaced)?;
+    file_kind::refuse_matrix(&table, &source).map_err(unplaced)?;
     overrides::apply(&mut table, &mut source, overrides).map_err(unplaced)?;
     recipe::apply(&mut table, &mut source).map_err(unplaced)?;
     edit(&mut table, &mut source);

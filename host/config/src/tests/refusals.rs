@@ -63,6 +63,16 @@ fn unknown_keys() {
 }
 
 #[test]
+fn a_matrix_file_is_one_error() {
+    let message = "this is a matrix file, not a run file";
+    let hint = "`altgrad-host sweep conf/x.toml --check` checks it";
+    check_files(&[
+        ("name = 'm'\nbase = 'exp.toml'\n[axes]\nrun.seed = [1]", message, ":2:1", hint),
+        ("[axes]\nrun.seed = [1]", message, ":1:2", hint),
+    ]);
+}
+
+#[test]
 #[rustfmt::skip]
 fn wrong_types() {
     check_files(&[

@@ -132,6 +132,21 @@ fn check_reports_all_faults_at_once_and_the_folder_last() {
 }
 
 #[test]
+fn a_run_file_and_a_matrix_file_given_for_each_other_are_one_error() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", TINY);
+    bench.write("m.toml", "name = \"m\"\nbase = \"tiny.toml\"\n[axes]\nrun.seed = [1]\n");
+    for (command, file, message) in [
+        ("check", "m.toml", "this is a matrix file, not a run file\n  --> m.toml:2:1\n"),
+        ("run", "m.toml", "this is a matrix file, not a run file\n  --> m.toml:2:1\n"),
+        ("sweep", "tiny.toml", "this is a run file, not a matrix file\n  --> tiny.toml:"),
+    ] {
+        let said = refusal(&bench, &bench.host(&[command, file]), 2);
+        assert!(said.contains(message) && said.matches("error:").count() == 1, "{command}: {said}");
+    }
+}
+
+#[test]
 fn check_says_what_a_sound_run_file_takes() {
     let bench = Bench::new();
     bench.write("tiny.toml", TINY);
