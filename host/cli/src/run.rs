@@ -42,8 +42,8 @@ pub(super) struct RunArgs {
     /// Stops after N steps, including those before a resume. The learning-rate schedule still follows the run file.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_steps: Option<u64>,
-    /// Resumes from a checkpoint: the newest valid one of the run folder, or PATH, a checkpoint folder or a run folder. With
-    /// `auto` and no earlier part of the run, the run starts from the beginning.
+    /// Resumes from a checkpoint: the newest valid one of the run folder, or PATH, a checkpoint folder or a run folder. `--resume`
+    /// without a value means `auto`. With `auto` and no earlier part of the run, the run starts from the beginning.
     #[arg(long, value_name = "auto|PATH", num_args = 0..=1, default_missing_value = AUTO, value_parser = NonEmptyStringValueParser::new())]
     resume: Option<String>,
     /// Resumes even if run file, data or plugins differ from those of the checkpoint, and records the differences.
@@ -136,6 +136,9 @@ fn build_from(args: &RunArgs, resume: &str) -> Result<(ReadyRun, PathBuf, Start)
     chosen.inherit(&mut config, &source);
     let mut ready = ReadyRun::build(config, &source)?;
     let start = chosen.restore(&ready.setup, &mut ready.state, args.resume_anyway)?;
+    if start.from.is_none() && !args.quiet {
+        eprintln!("no checkpoint in {}: the run starts from the beginning", folder.display());
+    }
     Ok((ready, folder, start))
 }
 

@@ -251,6 +251,18 @@ fn auto_starts_a_fresh_run_and_one_without_a_checkpoint_anew() {
 }
 
 #[test]
+fn a_resume_that_starts_from_the_beginning_says_so() {
+    let bench = Bench::new();
+    bench.write("run.toml", TINY);
+    let resumed = || bench.host(&["run", "run.toml", "--out", "run", "--resume"]);
+    let beginning = "no checkpoint in run: the run starts from the beginning";
+    let first = resumed();
+    assert!(first.code == 0 && first.stderr.contains(beginning), "{}", first.stderr);
+    let second = resumed();
+    assert!(second.code == 0 && !second.stderr.contains(beginning), "{}", second.stderr);
+}
+
+#[test]
 fn another_run_is_refused_by_key_and_goes_on_anyway_with_a_record() {
     let bench = Bench::new();
     bench.write("run.toml", &measured());
