@@ -40,6 +40,11 @@ const PRODUCTS: [(&str, &[Role]); 4] = [
     ("result of wgrad", &[Role::WeightGrad]),
 ];
 
+/// Columns of a line of layers.
+const WIDTH: usize = 100;
+/// The name of the head's weight if it is the token embedding, whose lookup is no linear layer.
+const TIED_HEAD: &str = "wte.weight";
+
 pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, Diagnostic> {
     let (config, source) = altgrad_config::load(&args.config, &args.overrides)?;
     let registry = Registry::open(&config.plugins)?;
@@ -86,11 +91,26 @@ fn as_json(kinds: Vec<Value>, phases: Vec<Phase>) -> Value {
 
 fn show(kinds: &[Value]) {
     for kind in kinds {
-        let names: Vec<&str> =
-            kind["layers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        println!("{}", names.join(", "));
+        println!("{}", layers(kind));
         println!("{}", table(kind));
     }
+}
+
+/// The weights' names of a kind, in lines of at most [`WIDTH`] columns. A tied head is called by both of its names.
+fn layers(kind: &Value) -> String {
+    let names = kind["layers"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let mut lines: Vec<String> = Vec::new();
+    for name in names.map(|name| if name == TIED_HEAD { "lm_head.weight (tied to wte.weight)" } else { name })
+    {
+        match lines.last_mut() {
+            Some(line) if line.len() + ", ".len() + name.len() < WIDTH => {
+                line.push_str(", ");
+                line.push_str(name);
+            }
+            _ => lines.push(name.to_owned()),
+        }
+    }
+    lines.join(",\n")
 }
 
 fn table(kind: &Value) -> Table {
@@ -156,6 +176,15 @@ fn listed(value: &Value) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn layers_are_wrapped_and_a_tied_head_is_named() {
+        let blocks = (0..9).map(|block| format!("h.{block}.attn.c_attn.weight"));
+        let names: Vec<String> = blocks.chain(["wte.weight".to_owned()]).collect();
+        let shown = layers(&json!({ "layers": names }));
+        assert!(shown.lines().count() == 3 && shown.lines().all(|line| line.len() <= WIDTH), "{shown}");
+        assert!(shown.ends_with("h.8.attn.c_attn.weight, lm_head.weight (tied to wte.weight)"), "{shown}");
+    }
 
     #[test]
     fn an_operand_without_a_format_has_the_precision_of_the_run() {
