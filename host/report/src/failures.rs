@@ -302,7 +302,7 @@ fn stopped(run: &Run) -> Option<Failure> {
         }
         RunState::Interrupted => format!("the user stopped it after {done}{of} steps"),
         RunState::Silent => {
-            format!("it says that it runs, and has written nothing for a while; {done}{of} steps so far")
+            format!("its status is `running`, but it has written nothing recently; {done}{of} steps so far")
         }
         RunState::Completed if due.is_some_and(|due| done < due) => {
             format!("it ended after {done}{of} steps")

@@ -53,7 +53,7 @@ const SECTIONS: [(&str, &str, &str); 11] = [
         "Loss",
         "Loss curves: the mean of each configuration, with a band from its lowest to its highest seed.",
     ),
-    ("profile", "Formats at a glance", "Settings and results of each configuration."),
+    ("profile", "Overview of configurations", "Settings and results of each configuration."),
     ("fidelity", "Gradient fidelity", "Agreement of the quantized gradients with those in fp32."),
     (
         "observation",

@@ -98,7 +98,7 @@ pub fn runs(runs: &[Run]) -> Table {
         "resumed",
         "folder",
     ];
-    let mut table = Table::new("runs", "Runs and what they ran on", &columns);
+    let mut table = Table::new("runs", "Runs and environments", &columns);
     let count = |count: Option<u64>| Cell::number(count.map(|count| count as f64), Digits::Fixed(0));
     let text = |text: Option<&str>| text.map_or(Cell::Missing, Cell::text);
     for run in runs {

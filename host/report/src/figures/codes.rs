@@ -72,7 +72,7 @@ fn occupancy(context: &Context<'_>, role: Role, id: &'static str, title: &'stati
     Chart {
         id,
         title,
-        caption: "Share of the elements by code, all layers, on a logarithmic scale. Blank codes are not used at all: bits that are paid for and say nothing.",
+        caption: "Share of the elements by code, all layers, on a logarithmic scale. Blank codes are unused.",
         needs: "`[metrics] histograms_every` and one format for the role in `[quant]`",
         wide: false,
         drawings: context.by_run(figure).into(),

@@ -41,7 +41,7 @@ fn cosine_by_layer(context: &Context<'_>) -> Chart {
     let value = |curve: &Series| curve.mean().map(lost);
     Chart {
         id: "cosine_by_layer",
-        title: "Gradient direction lost by layer",
+        title: "Gradient direction error (1 − cosine) by layer",
         caption: "One minus the cosine to the gradient in fp32, mean over all shadow steps and seeds. A layer far to the right gets its direction from rounding noise.",
         needs: "`[shadow] every`",
         wide: false,
@@ -159,13 +159,13 @@ pub(super) fn regret(context: &Context<'_>) -> Chart {
             series.push(context.series(index, vec![Part::Line(means), Part::Dots(dots)]));
         }
     }
-    let x = Axis::over("scale moved by, binades", Kind::Linear, all.iter().map(|[x, _]| *x));
+    let x = Axis::over("offset of the scale, binades", Kind::Linear, all.iter().map(|[x, _]| *x));
     let y = Axis::over("SQNR, dB", Kind::Linear, all.iter().map(|[_, y]| *y));
     let plot = Plot { x, y, series, picture: None, rules: Vec::new(), texts: Vec::new(), height: 300 };
     Chart {
         id: "regret",
         title: "Scale regret",
-        caption: "Signal to rounding noise of the weights, had their scale been moved by so many binades; mean over layers at the last measurement. A peak away from 0 is what the scaling rule gives away.",
+        caption: "SQNR of the weights at scales multiplied by powers of two; mean over layers at the last measurement. The difference between the peak and offset 0 is the regret.",
         needs: "`[metrics] histograms_every`, `[quant] weight` and fp32 master weights",
         wide: true,
         drawings: Some(plot).filter(|plot| !plot.series.is_empty()).into(),

@@ -59,7 +59,7 @@ pub(super) fn chart(context: &Context<'_>) -> Chart {
     Chart {
         id: "alerts",
         title: "Alerts over time",
-        caption: "When each run asked for a look, by kind. The cooldown of an alert keeps it from repeating; runs without a row had none.",
+        caption: "Steps of alerts by run and kind. The cooldown of an alert keeps it from repeating; runs without a row had none.",
         needs: "`events.jsonl` in the run folder, and something to alert about: no run has an alert",
         wide: true,
         drawings: Some(plot).filter(|plot| !plot.series.is_empty()).into(),

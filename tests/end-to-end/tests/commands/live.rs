@@ -62,7 +62,7 @@ fn watch_serves_the_page_of_the_runs_and_dies_without_a_trace() {
     let mut child = bench.command(&["watch", "runs"]).stdout(Stdio::piped()).spawn().unwrap();
     let (port, path) = address(child.stdout.take().map(|out: ChildStdout| out).unwrap());
     let page = get(port, &path);
-    assert!(page.starts_with("HTTP/1.1 200") && page.contains("What the seeds support"), "{page:.300}");
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("<h3>Significance</h3>"), "{page:.300}");
     assert!(get(port, "/").starts_with("HTTP/1.1 403"));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -77,7 +77,7 @@ fn a_run_serves_its_page_while_it_goes_on() {
     let args = [&["run", "tiny.toml", "--quiet", "--watch", "--out", "runs/long"][..], &sets].concat();
     let mut child = bench.command(&args).stderr(Stdio::piped()).spawn().unwrap();
     let (port, path) = address(child.stderr.take().map(|out: ChildStderr| out).unwrap());
-    assert!(get(port, &format!("{path}content")).contains("What the seeds support"));
+    assert!(get(port, &format!("{path}content")).contains("<h3>Significance</h3>"));
     child.kill().unwrap();
     child.wait().unwrap();
     // The page ends with the run, however that ends.
