@@ -1,7 +1,5 @@
 //! Refuses keys of casts that are written and change nothing.
 
-use std::collections::BTreeSet;
-
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_metrics::Role;
 
@@ -11,8 +9,11 @@ use super::{
     source::Source,
 };
 
-/// The fields of a cast, and their requirements to have an effect.
-const FIELDS: &[(&str, &str)] = &[
+/// A field of a cast, and its requirement to have an effect.
+type Field = (&'static str, &'static str);
+
+/// All fields.
+const FIELDS: &[Field] = &[
     ("format", "the first use says it, unless source is \"hp\", or \"dequantized\" with a format"),
     ("rounding", "it needs a format, and a source other than \"reuse\" in a second use"),
     ("block", "it needs a format, and a source other than \"reuse\" in a second use"),
@@ -64,22 +65,23 @@ pub(super) fn check(quant: &QuantSection, source: &Source) -> Result<(), Diagnos
         let message = format!("`{key}` and `quant.block` both set the elements that share a scale");
         return Err(Diagnostic::config(message).at(source.locate_key(key)).hint("remove one of them"));
     }
-    let written: Vec<(&String, &str)> =
-        source.places.keys().filter_map(|key| Some((key, hint_of(key)?))).collect();
-    if written.is_empty() {
-        return Ok(());
+    let written = source.places.keys().filter_map(|key| Some((key, field_of(key)?)));
+    let mut idle: Vec<(&String, Field)> = written.collect();
+    for rules in sets_of_rules(quant.layer.len()) {
+        if idle.is_empty() {
+            break;
+        }
+        remove_used(&mut idle, quant, &rules);
     }
-    let effective = effective(quant);
-    let idle = written.into_iter().find(|(key, _)| !effective.contains(*key));
-    idle.map_or(Ok(()), |(key, hint)| {
+    idle.first().map_or(Ok(()), |(key, (_, hint))| {
         let is_stored = quant.stores_weights() && key.contains(".cast.weight.scaling.");
-        let hint = if is_stored { STORED } else { hint };
+        let hint = if is_stored { STORED } else { *hint };
         Err(Diagnostic::config(format!("`{key}` has no effect here")).at(source.locate_key(key)).hint(hint))
     })
 }
 
-/// The requirement of the field at this key, if it is one of a cast.
-fn hint_of(key: &str) -> Option<&'static str> {
+/// The field at this key, if it is one of a cast.
+fn field_of(key: &str) -> Option<Field> {
     let below = key.strip_prefix("quant.").filter(|_| !OTHERS.contains(&key))?;
     let below = match below.strip_prefix("layer.") {
         Some(rule) => rule.split_once('.')?.1,
@@ -89,28 +91,32 @@ fn hint_of(key: &str) -> Option<&'static str> {
         Some(cast) => cast.split_once('.')?.1,
         None => below,
     };
-    FIELDS.iter().find(|(field, _)| *field == below).map(|(_, hint)| *hint)
+    FIELDS.iter().find(|(field, _)| *field == below).copied()
 }
 
-/// The keys that some cast takes its fields from.
-fn effective(quant: &QuantSection) -> BTreeSet<String> {
-    let mut keys = BTreeSet::new();
-    let rules = (0..quant.layer.len()).map(Some).chain([None]);
-    for only in rules {
-        // By address: rules may be equal.
-        let rule = only.and_then(|index| quant.layer.get(index));
-        let applies = |other: &LayerRule| rule.is_some_and(|rule| std::ptr::eq(rule, other));
-        for role in Role::ALL {
-            let cast = quant.cast(role, applies);
-            let first = role.first_use().map(|first| quant.cast(first, applies));
-            let is_stored = role == Role::Weight && quant.stores_weights();
-            let used = FIELDS.iter().map(|(field, _)| *field).filter(|field| {
-                has_effect(field, role, &cast, first.as_ref()) && !(is_stored && is_of_stored_scale(field))
-            });
-            keys.extend(used.map(|field| cast.key_of(field)));
-        }
+/// Sets of rules that may hold for a layer, by index: none, each alone, each after all before it, and each after one before it.
+fn sets_of_rules(count: usize) -> impl Iterator<Item = Vec<usize>> {
+    let alone = (0..count).map(|rule| vec![rule]);
+    let after_all = (1..count).map(|rule| Vec::from_iter(0..=rule));
+    let after_one = (0..count).flat_map(|rule| (0..rule).map(move |before| vec![before, rule]));
+    std::iter::once(Vec::new()).chain(alone).chain(after_all).chain(after_one)
+}
+
+/// Removes the keys that some cast of a layer with these rules takes its fields from.
+fn remove_used(idle: &mut Vec<(&String, Field)>, quant: &QuantSection, rules: &[usize]) {
+    // By address: rules may be equal.
+    let rules: Vec<&LayerRule> = rules.iter().filter_map(|index| quant.layer.get(*index)).collect();
+    let applies = |other: &LayerRule| rules.iter().any(|rule| std::ptr::eq(*rule, other));
+    for role in Role::ALL {
+        let cast = quant.cast(role, applies);
+        let first = role.first_use().map(|first| quant.cast(first, applies));
+        let is_stored = role == Role::Weight && quant.stores_weights();
+        idle.retain(|(key, (field, _))| {
+            let is_used =
+                has_effect(field, role, &cast, first.as_ref()) && !(is_stored && is_of_stored_scale(field));
+            !(is_used && cast.given_key(field).as_ref() == Some(*key))
+        });
     }
-    keys
 }
 
 /// True if a key of scales has no effect on a weight without master weights. `type` has one: types other than f32 are refused.

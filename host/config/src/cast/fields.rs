@@ -231,15 +231,20 @@ impl ResolvedCast {
         self.fields.format.as_deref().filter(|format| *format != LayerRule::OFF)
     }
 
-    /// The key of a field where it was given last: `quant.scaling.type` for `scaling.type`.
+    /// The key of a field where it was given last: `quant.scaling.type` for `scaling.type`. That of the format if it was not given.
     #[must_use]
     pub fn key_of(&self, field: &str) -> String {
+        self.given_key(field).unwrap_or_else(|| self.key.clone())
+    }
+
+    /// The key of a field where it was given last; `None` if it was not given.
+    pub(crate) fn given_key(&self, field: &str) -> Option<String> {
         let has = |fields: &CastFields| {
             let table = Value::try_from(fields).ok();
             field.split('.').try_fold(table?, |value, name| value.get(name).cloned())
         };
-        let given = self.levels.iter().rev().find(|(_, fields)| has(fields).is_some());
-        given.map_or_else(|| self.key.clone(), |(key, _)| format!("{key}.{field}"))
+        let (key, _) = self.levels.iter().rev().find(|(_, fields)| has(fields).is_some())?;
+        Some(format!("{key}.{field}"))
     }
 
     /// The source, for a second use. Values of the first use that no format rounds anew are reused.

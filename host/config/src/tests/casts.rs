@@ -106,6 +106,19 @@ fn rules_of_the_run_file_come_after_those_of_its_recipe() {
     );
 }
 
+/// The source of one rule gives a block of another an effect, also with a rule in between.
+#[test]
+fn rules_may_act_together() {
+    let activations = "[quant]\nactivation = 'E4M3'\nblock = 32\n";
+    let rule = |pattern: &str, keys: &str| format!("[[quant.layer]]\nmatch = '{pattern}'\n{keys}\n");
+    let (source, other) = (rule("*.mlp.*", "source = 'hp'"), rule("*.attn.*", "source = 'reuse'"));
+    let block = rule("*.mlp.c_proj.weight", "cast.activation_wgrad.block = 16");
+    load(&format!("{activations}{source}{block}"));
+    load(&format!("{activations}{source}{other}{block}"));
+    let refused = try_load(&format!("{activations}{other}{block}"), &[]).map(|_| ()).unwrap_err().message;
+    assert_eq!(refused, "`quant.layer.1.cast.activation_wgrad.block` has no effect here");
+}
+
 /// Keys of scales that another use than the weight without master weights takes, or that override an inherited one.
 #[test]
 fn keys_that_some_cast_takes_are_accepted() {
@@ -125,6 +138,7 @@ fn what_casts_cannot_be_is_refused_where_it_stands() {
     let blocks = "`quant.block` must be \"none\", \"tensor\", \"row\", an integer above 0, or a tile such as [16, 16]";
     let (named, zero) = (format!("{blocks}, found \"diagonal\""), format!("{blocks}, found 0"));
     let reuse = "it needs a format, and a source other than \"reuse\" in a second use";
+    let first = "the first use says it, unless source is \"hp\", or \"dequantized\" with a format";
     for (text, message, at, hint) in [
         ("[quant]\nweight = 'E4M3'\nblock = 'diagonal'", named.as_str(), ":3:9", ""),
         ("[quant]\nweight = 'E4M3'\nblock = 0", zero.as_str(), ":3:9", ""),
@@ -132,6 +146,8 @@ fn what_casts_cannot_be_is_refused_where_it_stands() {
         ("[quant]\nweight = 'E4M3'\n[quant.scaling]\ntype = 'e5m2'", "`quant.scaling.type` must be `f32`, `e8m0` or `e4m3`, found \"e5m2\"", ":4:8", "did you mean `e8m0`?"),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight_dgrad]\nblock = 32", "`quant.cast.weight_dgrad.block` has no effect here", ":4:1", reuse),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight_dgrad]\ntransform = { hadamard = 16 }", "`quant.cast.weight_dgrad.transform` has no effect here", ":4:1", reuse),
+        ("[quant]\nactivation = 'E4M3'\n[quant.cast.activation_wgrad]\nformat = 'E5M2'", "`quant.cast.activation_wgrad.format` has no effect here", ":4:1", first),
+        ("[quant]\nactivation = 'E4M3'\ngrad = 'E4M3'\n[quant.cast.grad_wgrad]\nformat = 'none'", "`quant.cast.grad_wgrad.format` has no effect here", ":5:1", first),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.grad]\nrounding = 'stochastic'", "`quant.cast.grad.rounding` has no effect here", ":4:1", reuse),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight]\nsource = 'hp'\n[quant.cast.grad]\nsource = 'hp'", "`quant.cast.grad.source` has no effect here", ":6:1", "it is for second uses: weight_dgrad, activation_wgrad and grad_wgrad"),
         ("[quant]\nweight = 'E4M3'\n[quant.scaling]\nrule = 'floor'\norder = 'decode'", "`quant.scaling.order` has no effect here", ":5:1", "it needs rule max"),
