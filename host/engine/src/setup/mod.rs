@@ -7,6 +7,7 @@ mod build;
 mod cast_schedule;
 pub(crate) mod casts;
 mod computed;
+mod crossed_blocks;
 mod described_casts;
 mod groups;
 mod inputs;
