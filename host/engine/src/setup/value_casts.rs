@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_casts::Block;
+use altgrad_casts::{Block, Rule};
 use altgrad_config::{RunConfig, cast::ResolvedCast};
 use altgrad_loader::instance::KeyedDiagnostic;
 
@@ -72,15 +72,26 @@ pub(super) fn places(layout: &Layout, kept: Range<usize>, widths: &Widths) -> Ve
     places
 }
 
-/// Refuses keys that only operands of linear layers, or only matrices, can have.
+/// Refuses keys that only operands of linear layers, or only matrices, can have, and those that norms' gains cannot have.
 pub(super) fn check(role: Role, resolved: &ResolvedCast) -> Result<(), KeyedDiagnostic> {
     casts::refuse_transform(role, resolved)?;
-    if role == Role::NormGain && matches!(resolved.cast().block, Block::Tile([lines, _]) if lines > 1) {
-        let key = resolved.key_of("block");
-        let message = format!("`{key}` is a tile of several lines, but a norm's gain is a vector");
-        let name = role.name();
-        let hint = format!("set block in quant.cast.{name} to a number, \"row\" or \"tensor\"");
-        return Err((key, Diagnostic::config(message).hint(hint)));
+    if role != Role::NormGain {
+        return Ok(());
+    }
+    let refused = |field: &str, why: &str, choice: &str| {
+        let key = resolved.key_of(field);
+        let message = format!("`{key}` is {why}");
+        let hint = format!("set {field} in quant.cast.{} to {choice}", role.name());
+        Err((key, Diagnostic::config(message).hint(hint)))
+    };
+    let cast = resolved.cast();
+    if matches!(cast.block, Block::Tile([lines, _]) if lines > 1) {
+        let why = "a tile of several lines, but a norm's gain is a vector";
+        return refused("block", why, "a number, \"row\" or \"tensor\"");
+    }
+    if matches!(cast.scaling.rule, Rule::Rms { .. }) {
+        let why = "rms, but a norm's gains are equal at the start: their standard deviation is 0";
+        return refused("scaling.rule", why, "\"max\" or another rule of the largest magnitude");
     }
     Ok(())
 }
