@@ -9,7 +9,9 @@ use altgrad_config::{DeviceChoice, MasterWeightsChoice, PluginsSection, Precisio
 use altgrad_end_to_end::stage;
 use altgrad_engine::{
     device::ComputeDevice,
-    quant::{DeviceFormat, QuantContext, Role, ScaleChange, ScaleRule, Scaling, Site, end_of_range},
+    quant::{
+        DeviceFormat, QuantContext, Role, ScaleChange, ScaleRule, Scaling, Site, end_of_range, target_on_grid,
+    },
 };
 use altgrad_loader::{FormatPlugin, Registry};
 use altgrad_plugin_api::{Rounding, ValueGrid};
@@ -17,6 +19,12 @@ use burn::tensor::{Tensor, TensorData};
 
 const LAYER: usize = 0;
 const FORMATS: [&str; 5] = ["E1M6", "E3M4", "E4M3", "E5M2", "E7M0"];
+/// The shipped formats that are no tables.
+const MINIFLOATS: [&str; 16] = [
+    "E0M7", "E1M6", "E2M1", "E2M3", "E2M5", "E3M2", "E3M4", "E4M3", "E5M2", "E5M6", "E5M10", "E6M1", "E7M0",
+    "E8M7", "INT4", "INT8",
+];
+const ROUNDINGS: [Rounding; 2] = [Rounding::NEAREST_EVEN, Rounding::STOCHASTIC];
 
 /// A weight that is stored in a format.
 struct Weight {
@@ -28,15 +36,24 @@ struct Weight {
     step: u64,
 }
 
-/// A rule of scales; `end` is the format's end of range.
-type MakeScaling = fn(rule: ScaleRule, end: f32) -> Scaling;
+/// A rule of scales, for the values of a format.
+type MakeScaling = fn(rule: ScaleRule, grid: &ValueGrid) -> Scaling;
 
 const FIXED: MakeScaling = |rule, _| Scaling::Stored { rule, change: ScaleChange::Never };
-const POWER_OF_TWO: MakeScaling = |rule, end| Scaling::Stored {
-    rule: ScaleRule::max(end, rule.scaling.margin, true, rule.group),
+const POWER_OF_TWO: MakeScaling = |rule, grid| Scaling::Stored {
+    rule: ScaleRule::max(end_of_range(grid), rule.scaling.margin, true, rule.group),
     change: ScaleChange::Hysteresis,
 };
-const DYNAMIC: MakeScaling = |rule, _| Scaling::Dynamic(rule);
+const DYNAMIC: MakeScaling = |rule, grid| {
+    let (margin, group) = (rule.scaling.margin, rule.group);
+    Scaling::Dynamic(ScaleRule::max(target_on_grid(grid, rule.range.target, margin), margin, false, group))
+};
+
+fn plugin(format: &str) -> FormatPlugin {
+    let dir = Some(stage().join("plugins").display().to_string());
+    let registry = Registry::open(&PluginsSection { dir, ..PluginsSection::default() }).unwrap();
+    FormatPlugin::make(&registry, "test", format).unwrap_or_else(|(_, error)| panic!("{error}"))
+}
 
 impl Weight {
     /// Rounds the initial values, in rows of `width`; `margin` and `group` are the rule's.
@@ -46,22 +63,12 @@ impl Weight {
         (scaling, margin, group): (MakeScaling, i32, Option<usize>),
         (values, width): (Vec<f32>, usize),
     ) -> Self {
-        let dir = Some(stage().join("plugins").display().to_string());
-        let registry = Registry::open(&PluginsSection { dir, ..PluginsSection::default() }).unwrap();
-        let plugin =
-            FormatPlugin::make(&registry, "test", format).unwrap_or_else(|(_, error)| panic!("{error}"));
         let device = ComputeDevice::open(DeviceChoice::Cpu).unwrap();
-        let format = DeviceFormat::new(Arc::new(plugin), &device, &[rounding]).unwrap();
+        let format = DeviceFormat::new(Arc::new(plugin(format)), &device, &[rounding]).unwrap();
         let grid = format.values().clone();
         let rule = ScaleRule::max(grid.max_finite(), margin, false, group);
-        let site = Site::new(
-            "layer",
-            Role::Weight,
-            format,
-            rounding,
-            scaling(rule, end_of_range(&grid)),
-            SteChoice::Identity,
-        );
+        let site =
+            Site::new("layer", Role::Weight, format, rounding, scaling(rule, &grid), SteChoice::Identity);
         let quant =
             QuantContext::new(vec![(LAYER, site)], MasterWeightsChoice::None, PrecisionChoice::Fp32, 1);
         let shape = [values.len() / width, width];
@@ -116,6 +123,44 @@ fn updates_below_half_a_code_move_nothing_unless_the_scale_is_dynamic() {
             assert_eq!(weight.scales() == scales, stays, "{format}, margin {margin}");
         }
     }
+}
+
+/// The largest weight lies on a value of the grid: otherwise its rounding would change the scale, and with it all weights.
+#[test]
+fn weights_without_updates_stay_under_a_dynamic_scale() {
+    for (format, rounding) in
+        ["E1M6", "INT4"].into_iter().flat_map(|format| ROUNDINGS.map(|rounding| (format, rounding)))
+    {
+        let mut weight = Weight::new(format, rounding, (DYNAMIC, 1, Some(32)), (initial(64), 64));
+        let (before, scales) = (weight.values.clone(), weight.scales());
+        for _ in 0..20 {
+            weight.update(|w, _| w);
+        }
+        let close = |new: f64, old: f64| (new - old).abs() <= 1e-5 * old.abs();
+        let mut values = weight.values.iter().zip(&before);
+        assert!(values.all(|(new, old)| close((*new).into(), (*old).into())), "{format}, {rounding:?}");
+        assert!(weight.scales().iter().zip(&scales).all(|(new, old)| close(*new, *old)), "{format}");
+    }
+}
+
+#[test]
+fn half_the_largest_value_is_on_most_grids() {
+    for format in MINIFLOATS {
+        let grid = plugin(format).values().unwrap();
+        let target = target_on_grid(&grid, grid.max_finite(), 1);
+        let expected = match format {
+            // 63 of 64 steps, and 3 of 4.
+            "E0M7" | "INT8" => 1.96875,
+            "E1M6" => 3.9375,
+            "INT4" => 1.5,
+            _ => grid.max_finite(),
+        };
+        assert_eq!(target, expected, "{format}");
+        // The limits of a format: its largest value, and its smallest.
+        assert_eq!(target_on_grid(&grid, grid.max_finite(), -1), grid.max_finite() / 2.0, "{format}");
+    }
+    let int4 = plugin("INT4").values().unwrap();
+    assert_eq!(target_on_grid(&int4, 1.75, 10), 256.0);
 }
 
 /// The mean over many equal weights follows the exact trajectory within five standard deviations, also where a scale

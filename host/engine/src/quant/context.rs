@@ -429,10 +429,15 @@ impl QuantContext {
         }
     }
 
-    /// The format of a layer's weight, if it is rounded.
+    /// The site of a layer's weight that is rounded to a grid: one that is transformed first lies on none.
+    pub(super) fn weight_on_grid(&self, layer: LayerId) -> Option<&Site> {
+        self.site_of(layer, Role::Weight).filter(|site| site.transform.is_none())
+    }
+
+    /// The format to whose grid a layer's weight is rounded, if it is.
     #[must_use]
     pub fn weight_format(&self, layer: LayerId) -> Option<&FormatPlugin> {
-        Some(self.site(layer, Role::Weight)?.1.format.plugin())
+        Some(self.weight_on_grid(layer)?.format.plugin())
     }
 
     /// True if a layer's weight is stored on the grid of its format: [`Self::round_to_grid`] rounds it.
@@ -441,9 +446,9 @@ impl QuantContext {
         self.master_weights == MasterWeightsChoice::None && self.site(layer, Role::Weight).is_some()
     }
 
-    /// True if a layer's weight is rounded with one scale.
+    /// True if a layer's weight is rounded to a grid with one scale.
     #[must_use]
     pub fn has_one_scale(&self, layer: LayerId) -> bool {
-        self.site(layer, Role::Weight).is_some_and(|(_, site)| site.has_one_scale())
+        self.weight_on_grid(layer).is_some_and(Site::has_one_scale)
     }
 }

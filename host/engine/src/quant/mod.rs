@@ -56,4 +56,4 @@ pub use site::{DelayedStart, History, LayerId, Role, ScaleChange, Scaling, Site,
 pub use state::{AmaxHistory, QuantState, SavedQuantState, SavedWeightStats};
 pub use stats::{PendingStats, QuantStats};
 pub use value_casts::ValueCasts;
-pub use weight_scales::{WeightGrid, end_of_range};
+pub use weight_scales::{WeightGrid, end_of_range, target_on_grid};

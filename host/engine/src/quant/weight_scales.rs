@@ -9,7 +9,7 @@ use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::{Blocks, Grid, Scales, ValueGrid};
 use burn::tensor::Tensor;
 
-use super::{LayerId, QuantContext, Role, ScaleChange, Scaling, SiteId, scale::scale_pairs};
+use super::{LayerId, QuantContext, Role, ScaleChange, Scaling, Site, SiteId, scale::scale_pairs};
 use crate::{
     read_back::{ReadBack, Slot, Values},
     tensor::{self, untracked},
@@ -49,6 +49,16 @@ pub fn end_of_range(grid: &ValueGrid) -> f32 {
     (f64::midpoint(largest, next) as f32).next_down()
 }
 
+/// The target of scales that follow the largest weight at every update: `target`, or the next lower one that is `2^margin` times a
+/// value of the format. Rounding then leaves the largest weight, so that weights without an update keep their values and their scale.
+#[must_use]
+pub fn target_on_grid(grid: &ValueGrid, target: f32, margin: i32) -> f32 {
+    let free = 2f64.powi(margin);
+    let wanted = (f64::from(target) / free).min(f64::from(grid.max_finite()));
+    let value = grid.value_at(grid.coordinate(wanted).floor());
+    (value.max(f64::from(grid.min_positive())) * free) as f32
+}
+
 /// The scales of a stored weight for its next rounding. `old` are its last ones, `new` those that its values ask for,
 /// `[groups, 2]` each; `new` leave `margin` binades free.
 ///
@@ -74,7 +84,13 @@ pub struct WeightGrid<'a> {
     pub blocks: Blocks,
 }
 
-impl WeightGrid<'_> {
+impl<'a> WeightGrid<'a> {
+    /// The grid of a weight of this shape whose scales are not known yet.
+    fn in_future(site: &'a Site, shape: &[usize]) -> Self {
+        let blocks = site.blocks(shape.last().copied().unwrap_or(1));
+        Self { format: site.format.plugin(), pairs: Vec::new(), blocks }
+    }
+
     /// The format and the scale, if there is only one.
     #[must_use]
     pub fn one_scale(&self) -> Option<(&FormatPlugin, f32)> {
@@ -166,9 +182,14 @@ impl QuantContext {
     /// transformed first lies on no grid.
     #[must_use]
     pub fn future_weight_grid(&self, layer: LayerId, shape: &[usize]) -> Option<WeightGrid<'_>> {
-        let (_, site) = self.site(layer, Role::Weight).filter(|(_, site)| site.transform.is_none())?;
-        let blocks = site.blocks(shape.last().copied().unwrap_or(1));
-        Some(WeightGrid { format: site.format.plugin(), pairs: Vec::new(), blocks })
+        self.weight_on_grid(layer).map(|site| WeightGrid::in_future(site, shape))
+    }
+
+    /// The grid that a layer's weight of this shape would lie on if it were not transformed; if it is.
+    #[must_use]
+    pub fn weight_grid_before_transform(&self, layer: LayerId, shape: &[usize]) -> Option<WeightGrid<'_>> {
+        let site = self.site_of(layer, Role::Weight).filter(|site| site.transform.is_some())?;
+        Some(WeightGrid::in_future(site, shape))
     }
 }
 

@@ -18,6 +18,7 @@ use wildmatch::WildMatch;
 
 use super::{
     casts::{self, LayerShape},
+    crossed_blocks,
     value_casts::{self, ValuePlace, Widths},
 };
 use crate::{
@@ -25,7 +26,7 @@ use crate::{
     model::{Layout, layout::ParamId},
     quant::{
         DeviceFormat, LayerId, QuantContext, Role, ScaleChange, ScaleRule, ScaleSource, Scaling, Site,
-        UseSource, end_of_range,
+        UseSource, end_of_range, target_on_grid,
     },
 };
 
@@ -84,6 +85,9 @@ pub(super) fn quant(
         builder.add_value(place)?;
     }
     builder.check_rules()?;
+    if let Some(warning) = crossed_blocks::warning(layers.iter().map(|(_, casts)| casts.as_slice())) {
+        tracing::warn!("{warning}");
+    }
     let precision = config.train.precision;
     if precision == PrecisionChoice::Bf16 && device.label == "wgpu" {
         let error = Diagnostic::config("device `wgpu` does not compute in bf16");
@@ -293,7 +297,10 @@ impl Builder<'_> {
         let rule = ScaleRule::max(target, margin, false, group);
         match self.config.stored_scale.rule {
             _ if cast.block == Block::None => Scaling::None,
-            StoredScaleChoice::Dynamic => Scaling::Dynamic(rule),
+            StoredScaleChoice::Dynamic => {
+                let target = target_on_grid(format.values(), target, margin);
+                Scaling::Dynamic(ScaleRule::max(target, margin, false, group))
+            }
             StoredScaleChoice::Fixed => Scaling::Stored { rule, change: ScaleChange::Never },
             StoredScaleChoice::PowerOfTwo => {
                 let end = end_of_range(format.values()).min(target);

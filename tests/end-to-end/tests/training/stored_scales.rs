@@ -71,6 +71,22 @@ fn small_steps_move_weights_only_by_a_dynamic_scale() {
     }
 }
 
+/// Half the largest value of INT4 is no value of it.
+#[test]
+fn weights_without_updates_keep_their_scales() {
+    let bench = Bench::new();
+    for rule in ["fixed", "power_of_two", "dynamic"] {
+        let quant =
+            format!("weight = \"INT4\"\nmaster_weights = \"none\"\nstored_scale = {{ rule = \"{rule}\" }}");
+        let frozen = "\n[[optimizer.group]]\nmatch = \"*\"\nlr_scale = 0.0\n[[sink]]\nname = \"csv\"\n";
+        bench.write("run.toml", &(TINY.replace("weight = \"E5M2\"", &quant) + frozen));
+        let outcome = bench.host(&["run", "run.toml", "--quiet", "--out", rule]);
+        assert_eq!(outcome.code, 0, "{rule}: {}", outcome.stderr);
+        let drift = sum(&bench.metrics(rule)["update/scale_drift"]);
+        assert!(drift < 1e-4, "{rule}: {drift} binades");
+    }
+}
+
 #[test]
 fn scales_that_change_are_movement() {
     let bench = Bench::new();
