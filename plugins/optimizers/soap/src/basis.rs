@@ -3,7 +3,7 @@
 //! A factor of an axis of `k` elements has `k^2` numbers; the contract's states have as many as the parameter. So a factor is
 //! stored in as many states, one after the other, as it needs, row by row, and the rest of the last stays zero.
 
-use altgrad_plugin_api::{PluginError, StateSpec, Step};
+use altgrad_plugin_api::{ErrorKind, PluginError, StateSpec, Step};
 
 use crate::square::Dense;
 
@@ -12,13 +12,24 @@ use crate::square::Dense;
 pub enum Refresh {
     /// Nothing.
     None,
-    /// One step of orthogonal iteration.
+    /// It is found for the first time, and the update uses it.
+    First,
+    /// One step of orthogonal iteration, for the next update.
     Iterate {
         /// Added to the diagonal, in mean eigenvalues.
         damping: f64,
     },
-    /// It is found from scratch.
+    /// It is found from scratch, for the next update.
     Decompose,
+}
+
+/// The basis of an update, and the change of its order for the next one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Used {
+    /// The basis.
+    pub basis: Dense,
+    /// The next basis has as direction `i` what becomes of direction `order[i]`; `None`: no direction has moved.
+    pub order: Option<Vec<usize>>,
 }
 
 /// An axis of a matrix that has a factor.
@@ -50,9 +61,13 @@ impl Axis {
         gram.chain((0..self.parts).map(move |part| name("basis", part)))
     }
 
-    /// Takes a gradient into the factor and refreshes the basis; the basis.
+    /// Takes a gradient into the factor and refreshes the basis.
     ///
-    /// The step of an update uses the basis of the updates before it, but in those that decompose.
+    /// All updates but the first use the basis of the updates before them. Eigenvalues that pass each other change the order of
+    /// directions: orthogonal iteration finds the largest first, and would take many steps to turn one direction into another.
+    ///
+    /// # Errors
+    /// The eigenvectors do not converge.
     pub fn updated(
         self,
         gram: &mut [&mut [f32]],
@@ -60,7 +75,7 @@ impl Axis {
         gradient: &Dense,
         beta: f64,
         refresh: Refresh,
-    ) -> Dense {
+    ) -> Result<Used, PluginError> {
         let transposed = gradient.transposed();
         let product = if self.left { gradient.times(&transposed) } else { transposed.times(gradient) };
         let mut factor = self.gathered(gram);
@@ -68,20 +83,36 @@ impl Axis {
             *to = beta * *to + (1.0 - beta) * x;
         }
         self.scatter(&factor, gram);
-        let before = self.gathered(basis);
-        match refresh {
-            Refresh::None => before,
+        if refresh == Refresh::First {
+            self.scatter(&eigenvectors(&factor)?, basis);
+        }
+        let used = self.gathered(basis);
+        let (next, order) = match refresh {
+            Refresh::None | Refresh::First => return Ok(Used { basis: used, order: None }),
             Refresh::Iterate { damping } => {
                 let n = self.extent;
                 let shift = damping * (0..n).map(|i| factor.values[i * n + i]).sum::<f64>() / n as f64;
                 (0..n).for_each(|i| factor.values[i * n + i] += shift);
-                self.scatter(&factor.times(&before).orthonormal(), basis);
-                before
+                let turned = factor.times(&used);
+                let order = used.order_by_share(&turned);
+                (turned.with_columns(&order).orthonormal(), order)
             }
-            Refresh::Decompose => {
-                self.scatter(&factor.eigenvectors(), basis);
-                self.gathered(basis)
-            }
+            Refresh::Decompose => (eigenvectors(&factor)?, used.order_by_share(&factor.times(&used))),
+        };
+        self.scatter(&next, basis);
+        Ok(Used { basis: used, order: Some(order) })
+    }
+
+    /// Gives values in the basis of this axis the order of the next one.
+    pub fn reorder(self, values: &mut [f32], order: &[usize]) {
+        let from = values.to_vec();
+        let columns = if self.left { from.len() / self.extent } else { self.extent };
+        for (at, to) in values.iter_mut().enumerate() {
+            let (row, column) = (at / columns, at % columns);
+            *to = match self.left {
+                true => from[order[row] * columns + column],
+                false => from[row * columns + order[column]],
+            };
         }
     }
 
@@ -105,6 +136,11 @@ impl Axis {
             *to = x as f32;
         }
     }
+}
+
+fn eigenvectors(factor: &Dense) -> Result<Dense, PluginError> {
+    let error = || PluginError::new(ErrorKind::VALUE, "the eigenvectors of a factor do not converge");
+    factor.eigenvectors().ok_or_else(error)
 }
 
 /// Holds the buffers of a step to `count` states of the parameter's length.

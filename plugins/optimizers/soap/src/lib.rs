@@ -2,8 +2,9 @@
 //!
 //! For a gradient G, `L <- b L + (1 - b) G G^T` and `R <- b R + (1 - b) G^T G` (`b` is `shampoo_beta`) have eigenvectors `Q_L` and `Q_R`. Adam's first moment is kept in the
 //! parameter's own basis, the second one in the eigenbasis: `w <- keep w - lr Q_L (M' / (sqrt(V) + eps)) Q_R^T`. Bases are found by an eigendecomposition in the
-//! first update, and by a step of orthogonal iteration every `update_interval` updates. Axes longer than `max_extent` keep their own basis. What is
-//! no matrix, and embeddings and the head, is updated by AdamW. All is computed in main memory, in f64, a parameter on one thread; AdamW has kernels for devices.
+//! first update, and by a step of orthogonal iteration every `update_interval` updates, before which directions and second moments are sorted by eigenvalue as in
+//! the authors' code. Axes longer than `max_extent` keep their own basis. What is no matrix, and embeddings and the head, is updated by AdamW. All is computed in
+//! main memory, in f64, a parameter on one thread; AdamW has kernels for devices.
 //! See also: the module `basis` for the factors, and `square` for the linear algebra.
 
 use altgrad_optimizer_kit::{Adam, Buffers, Decay, ErrorFeedback, adam, device};
@@ -62,8 +63,8 @@ impl Optimizer for Soap {
             .range(0.0, 1e9)
             .help("Updates between two eigendecompositions from scratch; 0: only in the first update"),
         OptionSpec::integer("max_extent", 512)
-            .range(0.0, 8192.0)
-            .help("Longest axis that has a factor; its two states have the square of the extent"),
+            .range(0.0, 2048.0)
+            .help("Longest axis that has a factor; its two states have the square of the extent, time grows with the cube"),
         OptionSpec::text_list("exclude", texts!["wte.weight", "wpe.weight", "lm_head.weight"])
             .help("Parameters of rank 2 that AdamW updates: embeddings and the head"),
         Adam::WEIGHT_DECAY,
@@ -152,7 +153,9 @@ impl Soap {
     /// The change of the bases in an update.
     fn refresh(&self, update: u64) -> Refresh {
         let due = |interval: u64| interval != 0 && update.is_multiple_of(interval);
-        if update == 1 || due(self.reset_interval) {
+        if update == 1 {
+            Refresh::First
+        } else if due(self.reset_interval) {
             Refresh::Decompose
         } else if due(self.update_interval) {
             Refresh::Iterate { damping: self.damping }
@@ -173,16 +176,15 @@ impl Soap {
         let wide = |x: &[f32]| Dense::from_numbers(rows, columns, x.iter().map(|&x| f64::from(x)));
 
         let gradient = wide(grad);
-        let mut bases = Vec::new();
+        let (refresh, mut used) = (self.refresh(scalars.update), Vec::new());
         for axis in axes {
             let (own, rest) = factors.split_at_mut(2 * axis.parts);
             factors = rest;
             let (gram, basis) = own.split_at_mut(axis.parts);
-            bases.push(axis.updated(gram, basis, &gradient, self.shampoo_beta, self.refresh(scalars.update)));
+            used.push((axis, axis.updated(gram, basis, &gradient, self.shampoo_beta, refresh)?));
         }
-        let rotated = |x: Dense| axes.iter().zip(&bases).fold(x, |x, (axis, basis)| axis.rotated(&x, basis));
-        let back =
-            |x: Dense| axes.iter().zip(&bases).fold(x, |x, (axis, basis)| axis.rotated_back(&x, basis));
+        let rotated = |x: Dense| used.iter().fold(x, |x, (axis, used)| axis.rotated(&x, &used.basis));
+        let back = |x: Dense| used.iter().fold(x, |x, (axis, used)| axis.rotated_back(&x, &used.basis));
 
         let [beta1, beta2] = self.betas;
         for (m, g) in mean.iter_mut().zip(&gradient.values) {
@@ -200,6 +202,11 @@ impl Soap {
         let keep = f64::from(self.decay.keep(&info, scalars.lr));
         for (w, x) in param.iter_mut().zip(back(direction).values) {
             *w = (keep * f64::from(*w) - scalars.lr * x) as f32;
+        }
+        for (axis, used) in &used {
+            if let Some(order) = &used.order {
+                axis.reorder(square, order);
+            }
         }
         Ok(())
     }

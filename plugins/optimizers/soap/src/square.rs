@@ -1,4 +1,6 @@
-//! Dense matrices in f64, row by row, and their eigenvectors, for SOAP, in plain loops on the calling thread.
+//! Dense matrices in f64, row by row, for SOAP, on the calling thread: products and QR in plain loops, eigenvectors by nalgebra.
+
+use nalgebra::{DMatrix, SymmetricEigen};
 
 /// A matrix of `rows` by `columns`.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,56 +82,49 @@ impl Dense {
         columns.transposed()
     }
 
-    /// The eigenvectors of a symmetric matrix as columns, that of the largest eigenvalue first, by Jacobi's rotations (Golub & Van Loan, Matrix
-    /// Computations, section 8.5). Orthogonal iteration keeps that order.
-    pub fn eigenvectors(&self) -> Self {
-        let n = self.rows;
-        let (mut a, mut vectors) = (self.values.clone(), Self::identity(n).values);
-        for _ in 0..SWEEPS {
-            let off: f64 = (0..n * n).filter(|i| i / n != i % n).map(|i| a[i] * a[i]).sum();
-            let all: f64 = a.iter().map(|x| x * x).sum();
-            if off <= 1e-30 * all || !all.is_finite() {
-                break;
-            }
-            for p in 0..n {
-                for q in p + 1..n {
-                    rotate(&mut a, &mut vectors, n, (p, q));
-                }
+    /// The columns in another order.
+    pub fn with_columns(&self, order: &[usize]) -> Self {
+        let n = self.columns;
+        let numbers = (0..self.values.len()).map(|at| self.values[at / n * n + order[at % n]]);
+        Self::from_numbers(self.rows, n, numbers)
+    }
+
+    /// The order of columns `q` in which their shares `q^T A q` descend; `product` is `A` times this matrix.
+    pub fn order_by_share(&self, product: &Self) -> Vec<usize> {
+        let mut shares = vec![0.0; self.columns];
+        for i in 0..self.rows {
+            for (share, (q, turned)) in shares.iter_mut().zip(self.row(i).iter().zip(product.row(i))) {
+                *share += q * turned;
             }
         }
-        let mut order: Vec<usize> = (0..n).collect();
-        order.sort_by(|&i, &j| a[j * n + j].total_cmp(&a[i * n + i]));
-        let numbers = (0..n * n).map(|at| vectors[at / n * n + order[at % n]]);
-        Self::from_numbers(n, n, numbers)
+        descending(&shares)
+    }
+
+    /// The eigenvectors of a symmetric matrix as columns, that of the largest eigenvalue first; `None` if the iteration does not converge.
+    /// A matrix that is not finite gives the axes.
+    pub fn eigenvectors(&self) -> Option<Self> {
+        let n = self.rows;
+        if self.values.iter().any(|x| !x.is_finite()) {
+            return Some(Self::identity(n));
+        }
+        let matrix = DMatrix::from_row_slice(n, n, &self.values);
+        let found = SymmetricEigen::try_new(matrix, f64::EPSILON, ITERATIONS * n)?;
+        // One eigenvector after the other, so as rows.
+        let rows = Self::from_numbers(n, n, found.eigenvectors.iter().copied());
+        Some(rows.transposed().with_columns(&descending(found.eigenvalues.as_slice())))
     }
 }
 
-/// More than any matrix takes.
-const SWEEPS: usize = 30;
+/// QR iterations per eigenvalue: about two are usual.
+const ITERATIONS: usize = 64;
+
+/// The indices of numbers, that of the largest first.
+fn descending(numbers: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..numbers.len()).collect();
+    order.sort_by(|&i, &j| numbers[j].total_cmp(&numbers[i]));
+    order
+}
 
 fn norm(x: &[f64]) -> f64 {
     x.iter().map(|x| x * x).sum::<f64>().sqrt()
-}
-
-/// Makes element (p, q) of the symmetric `a` zero; `vectors` takes part in the rotation.
-fn rotate(a: &mut [f64], vectors: &mut [f64], n: usize, (p, q): (usize, usize)) {
-    let apq = a[p * n + q];
-    if apq == 0.0 {
-        return;
-    }
-    let tau = (a[q * n + q] - a[p * n + p]) / (2.0 * apq);
-    let t = tau.signum() / (tau.abs() + (1.0 + tau * tau).sqrt());
-    let c = 1.0 / (1.0 + t * t).sqrt();
-    let s = t * c;
-    let turn = |x: &mut [f64], i: usize, j: usize| {
-        let (u, v) = (x[i], x[j]);
-        (x[i], x[j]) = (c * u - s * v, s * u + c * v);
-    };
-    for k in 0..n {
-        turn(a, k * n + p, k * n + q);
-        turn(vectors, k * n + p, k * n + q);
-    }
-    for k in 0..n {
-        turn(a, p * n + k, q * n + k);
-    }
 }

@@ -46,7 +46,7 @@ fn symmetric() -> [Dense; 3] {
 #[test]
 fn eigenvectors_make_a_matrix_diagonal() {
     for a in symmetric() {
-        let q = a.eigenvectors();
+        let q = a.eigenvectors().unwrap();
         assert_orthogonal(&q);
         let turned = q.transposed().times(&a).times(&q);
         let off = (0..64).filter(|i| i / 8 != i % 8).map(|i| turned.values[i].abs()).fold(0.0, f64::max);
@@ -98,6 +98,23 @@ fn a_first_step_along_one_direction_has_length_one() {
     param.step(&soap, 1.0, 1, &grad).unwrap();
     let expected: Vec<f32> = grad.iter().map(|g| -g / 5.0).collect();
     assert_close(&param.w, &expected, 1e-2, "first step");
+}
+
+/// Where eigenvalues pass each other, directions and second moments take the new order together.
+#[test]
+fn directions_are_sorted_by_eigenvalue() {
+    for interval in ["update_interval", "reset_interval"] {
+        let soap = soap(&[(interval, Integer(2)), ("shampoo_beta", Float(0.0))]);
+        let mut param = Param::new(&[2, 2], &[0.0; 4]);
+        param.step(&soap, 0.1, 1, &[2.0, 0.0, 0.0, 1.0]).unwrap();
+        param.step(&soap, 0.1, 2, &[1.0, 0.0, 0.0, 3.0]).unwrap();
+        // The second direction first: 0.95 (0.05 * 1) + 0.05 * 9, then 0.95 (0.05 * 4) + 0.05 * 1.
+        assert_close(&param.states[1], &[0.4975, 0.0, 0.0, 0.24], 1e-6, interval);
+        for basis in [3, 5] {
+            let magnitudes: Vec<f32> = param.states[basis].iter().map(|x| x.abs()).collect();
+            assert_close(&magnitudes, &[0.0, 1.0, 1.0, 0.0], 1e-6, interval);
+        }
+    }
 }
 
 /// Factors and bases are states: a run that resumes, in another instance, has the same bits.
