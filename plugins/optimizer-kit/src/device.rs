@@ -15,7 +15,7 @@ use altgrad_plugin_api::{
 use crate::{
     Moments,
     codes::exp2i,
-    rule::{Plain, in_two},
+    rule::{Plain, in_two, is_of_zeros},
     smooth::Smooth,
 };
 
@@ -104,7 +104,8 @@ pub fn chart(grid: Grid<'_>) -> Result<Option<Description>, PluginError> {
     Ok(chart.map(|chart| Description::new(grid, 1.0, chart.words().map(f32::to_bits))))
 }
 
-/// AdamW's step times `amount * (S / mean S)^p`: the mean first. `None` as [`codes`], and for more than 2^27 elements.
+/// AdamW's step times `amount * (S / mean S)^p`: the mean first. `None` as [`codes`], for more than 2^27 elements, and where a block
+/// rounds to zero, which texts do not leave out of the mean.
 ///
 /// The device adds up the exponents of spacings in stored units; the contribution of the scales to the mean is computed here.
 ///
@@ -118,7 +119,7 @@ pub fn power(
     moments: &Moments,
 ) -> Result<Option<Vec<Launch>>, PluginError> {
     let elements = param.shape.iter().product::<u64>();
-    if elements > MOST_PREPARED {
+    if elements > MOST_PREPARED || grid.scales.pairs.iter().any(|&[scale, _]| is_of_zeros(scale)) {
         return Ok(None);
     }
     let Some(codes) = codes(grid, amount as f32)? else { return Ok(None) };

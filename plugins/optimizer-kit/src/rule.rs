@@ -83,6 +83,15 @@ impl<G: Geometry> Factor for Spacing<G> {
     }
 }
 
+/// Largest scale of a block with a value. Casts give larger ones to blocks of zeros, for E4M3 scales of 0, and at the lower end of f32.
+const LARGEST_SCALE: f32 = f32::from_bits((126 + 127) << 23);
+
+/// True for the scale of a block that rounds to zero: its spacing is far below that of any value, and says nothing.
+#[must_use]
+pub(crate) fn is_of_zeros(scale: f32) -> bool {
+    scale > LARGEST_SCALE
+}
+
 /// `amount * (S / S_bar)^p`, S_bar the parameter's geometric mean in weight units; exactly `amount` for p = 0.
 #[derive(Debug, Clone, Copy)]
 pub struct Power<G> {
@@ -105,21 +114,25 @@ pub struct MeanSpacing<G> {
 }
 
 impl<G: Geometry + Copy> MeanSpacing<G> {
-    /// Of a parameter as it is now: one reading of it.
+    /// Of a parameter as it is now: one reading of it. Blocks that round to zero are left out.
     #[must_use]
     pub fn new(geometry: G, scales: &Scales<'_>, param: &[f32]) -> Self {
         let one_scale = scales.single().is_some();
+        let mut elements = 0;
         let of_run = |(range, [scale, _]): (Range<usize>, [f32; 2])| {
+            elements += range.len();
             let shift = if one_scale { 0.0 } else { range.len() as f64 * f64::from(scale).log2() };
             simd::sum_log2_spacing(&geometry, scale, &param[range]) - shift
         };
-        let sum: f64 = scales.runs(param.len()).map(of_run).sum();
-        Self { geometry, mean: sum / param.len().max(1) as f64, one_scale }
+        let runs = scales.runs(param.len()).filter(|(_, [scale, _])| !is_of_zeros(*scale));
+        let sum: f64 = runs.map(of_run).sum();
+        Self { geometry, mean: sum / elements.max(1) as f64, one_scale }
     }
 
-    /// The factor for elements of this scale.
+    /// The factor for elements of this scale: `amount` in blocks that round to zero.
     #[must_use]
     pub fn power(&self, scale: f32, p: f64, amount: f64) -> Power<G> {
+        let (scale, p) = if is_of_zeros(scale) { (1.0, 0.0) } else { (scale, p) };
         let mean = if self.one_scale { self.mean } else { self.mean + f64::from(scale).log2() };
         let whole = mean.floor();
         let mean = [whole as f32, (mean - whole) as f32];

@@ -123,6 +123,36 @@ fn power_zero_is_adamw_to_the_bit_under_any_scales() {
     }
 }
 
+/// A block that rounds to zero has a scale of E8M0's or E4M3's smallest number: its elements step as by AdamW, and the others as
+/// without it. No kernels are launched for it.
+#[test]
+fn power_leaves_blocks_of_zeros_out() {
+    let (e4m3, blocks, width) = (&specs()[4], Blocks::consecutive(45), 45);
+    for (p, scale) in [(1.0, 2f32.powi(127)), (-1.0, 2f32.powi(127)), (-1.0, f32::MAX)] {
+        let optimizer = stiff(&[("placement", text("power")), ("power", float(p))]);
+        let (values, zeros) = (numbers(3, 2 * width), vec![0f32; width]);
+        let mut kept = Param::new(&[2, 45], &values).on_blocks(e4m3, &[4.0, 3.0], blocks);
+        let mut plain = Param::new(&[1, 45], &zeros);
+        let mut whole =
+            Param::new(&[3, 45], &[values, zeros].concat()).on_blocks(e4m3, &[4.0, 3.0, scale], blocks);
+        for update in 1..=5 {
+            let grad = numbers(60 + update, 3 * width);
+            whole.step(&optimizer, 1e-2, update, &grad).unwrap();
+            kept.step(&optimizer, 1e-2, update, &grad[..2 * width]).unwrap();
+            plain.step(&optimizer, 1e-2, update, &grad[2 * width..]).unwrap();
+        }
+        assert_eq!(whole.w, [kept.w, plain.w].concat(), "power {p}, scale {scale:e}");
+
+        let (info, scalars) = (ParamInfo::new("w", &[3, 45]), StepScalars { lr: 1e-3, update: 1 });
+        let pairs = [4.0, 3.0, scale].map(|scale| [scale, 1.0 / scale]);
+        let launches = |count: usize| {
+            let grid = Grid { spec: e4m3, scales: Scales::new(&pairs[..count], blocks) };
+            optimizer.launches(&info, scalars, Some(grid)).unwrap()
+        };
+        assert_eq!((launches(2).is_some(), launches(3).is_some()), (true, false), "scale {scale:e}");
+    }
+}
+
 #[test]
 fn parts_begin_in_the_middle_of_blocks() {
     let optimizer = stiff(&[]);
@@ -178,7 +208,7 @@ fn rules_say_what_is_done_with_a_parameter() {
         for spec in [spec, table] {
             assert_eq!(optimizer.rule(&info, Some(Grid { spec, scales })).unwrap(), expected);
         }
-        assert_eq!(optimizer.rule(&info, None).unwrap(), "AdamW: not quantized");
+        assert_eq!(optimizer.rule(&info, None).unwrap(), "AdamW: no grid");
         let named = stiff(&[given, vec![("unquantized", text("E5M2"))]].concat());
         assert_eq!(named.rule(&info, None).unwrap(), expected, "as if it were on that grid");
     }
