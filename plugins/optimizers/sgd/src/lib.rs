@@ -2,7 +2,7 @@
 //!
 //! `v <- momentum v + (1 - dampening) g`, but `v = g` in the first update; `w <- w - lr v`, with Nesterov's momentum `w <- w - lr (g + momentum v)`.
 //! Weight decay is decoupled by default, as in the other optimizers; `decay = "coupled"` adds `weight_decay w` to the gradient, as PyTorch does.
-//! Refuses Nesterov's momentum without momentum or with dampening. Error feedback is `altgrad-optimizer-kit`'s.
+//! Refuses Nesterov's momentum without momentum or with dampening, and dampening without momentum, where PyTorch ignores it. Error feedback is `altgrad-optimizer-kit`'s.
 
 use altgrad_optimizer_kit::{
     Decay, ErrorFeedback, adam, buffers,
@@ -38,7 +38,7 @@ impl Optimizer for Sgd {
             .help("Share of the last step that the next one keeps; below 1; 0 needs no state"),
         OptionSpec::float("dampening", 0.0)
             .range(0.0, 1.0)
-            .help("Share of a gradient that momentum leaves out, after the first update; below 1"),
+            .help("Share of a gradient that momentum leaves out, after the first update; below 1; needs momentum"),
         OptionSpec::bool("nesterov", false)
             .help("Step along the gradient plus the momentum that follows; needs momentum and no dampening"),
         Decay::rate(0.0),
@@ -60,6 +60,9 @@ impl Optimizer for Sgd {
         };
         if sgd.nesterov && (sgd.momentum == 0.0 || sgd.dampening != 0.0) {
             return Err(PluginError::config("`nesterov` needs a `momentum` above 0 and a `dampening` of 0"));
+        }
+        if sgd.momentum == 0.0 && sgd.dampening != 0.0 {
+            return Err(PluginError::config("`dampening` needs a `momentum` above 0"));
         }
         Ok(sgd)
     }

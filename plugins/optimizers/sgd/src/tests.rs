@@ -65,6 +65,8 @@ fn impossible_options_are_refused() {
         let error = optimizer::<Sgd>(&[nesterov.clone(), given]).unwrap_err();
         assert_eq!(error.message, "`nesterov` needs a `momentum` above 0 and a `dampening` of 0");
     }
+    let error = optimizer::<Sgd>(&[("momentum", Float(0.0)), ("dampening", Float(0.1))]).unwrap_err();
+    assert_eq!(error.message, "`dampening` needs a `momentum` above 0");
     let error = optimizer::<Sgd>(&[("momentum", Float(1.0))]).unwrap_err();
     assert_eq!(error.message, "`momentum` must be below 1, found 1");
 }
