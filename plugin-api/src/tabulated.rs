@@ -197,22 +197,23 @@ impl Tabulated {
 fn between(x: f32, [low, high]: [Point; 2], threshold: Option<f32>, rounding: Rounding, word: u32) -> Point {
     let (wide, a, b) = (f64::from(x), f64::from(low.value), f64::from(high.value));
     // If zero lies strictly between them, neither is on the side of zero: rounding toward zero takes the nearer one.
-    let outer = (a >= 0.0).then_some(true).or((b <= 0.0).then_some(false));
+    let encloses_zero = a < 0.0 && b > 0.0;
+    let outer = b.abs() >= a.abs();
     let side = match threshold {
         Some(threshold) => wide.partial_cmp(&f64::from(threshold)).unwrap_or(Ordering::Equal),
         None => side(wide, a, b),
     };
-    let up = match (rounding, side, outer) {
-        (Rounding::STOCHASTIC, _, _) => f64::from(word) < (wide - a) / (b - a) * 2f64.powi(32),
-        (Rounding::TOWARD_ZERO, _, Some(outer)) => !outer,
-        (_, Ordering::Less, _) => false,
-        (_, Ordering::Greater, _) => true,
-        (Rounding::NEAREST_AWAY, Ordering::Equal, outer) => outer.unwrap_or(true),
-        (_, Ordering::Equal, outer) => match (low.code % 2, high.code % 2) {
+    let up = match (rounding, side) {
+        (Rounding::STOCHASTIC, _) => f64::from(word) < (wide - a) / (b - a) * 2f64.powi(32),
+        (Rounding::TOWARD_ZERO, _) if !encloses_zero => !outer,
+        (_, Ordering::Less) => false,
+        (_, Ordering::Greater) => true,
+        (Rounding::NEAREST_AWAY, Ordering::Equal) => outer,
+        (_, Ordering::Equal) => match (low.code % 2, high.code % 2) {
             (0, 1) => false,
             (1, 0) => true,
             // Neither code is preferred: toward zero, so that negative values have negative results.
-            _ => !outer.unwrap_or(true),
+            _ => !outer,
         },
     };
     if up { high } else { low }
@@ -276,6 +277,20 @@ mod tests {
             assert_eq!(got, [even, away, zero], "{x}");
         }
         assert!(rounded(f32::NAN, Rounding::NEAREST_EVEN).is_nan());
+    }
+
+    #[test]
+    fn ties_between_values_of_both_signs_are_decided_by_magnitude() {
+        // The codes of -2 and 1 are both even; -0.5 is their midpoint.
+        let table = Tabulated::new([-2.0, 5.0, 1.0, 7.0]).unwrap();
+        for (rounding, expected) in
+            [(Rounding::NEAREST_EVEN, 1.0), (Rounding::NEAREST_AWAY, -2.0), (Rounding::TOWARD_ZERO, 1.0)]
+        {
+            let mut y = [9.0];
+            let params = QuantParams { rounding, ..QuantParams::IDENTITY };
+            table.fake_quant(&[-0.5], &mut y, &params, &mut []).unwrap();
+            assert_eq!(y[0], expected, "{rounding:?}");
+        }
     }
 
     #[test]
