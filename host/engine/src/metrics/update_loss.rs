@@ -18,10 +18,18 @@ pub struct UpdateLoss {
 
 impl UpdateLoss {
     /// The loss of one parameter: values before the update, as the optimizer left them, and after they were rounded; `[n]`
-    /// each.
+    /// each. With error feedback, the residuals before and after: what they keep is not lost.
     #[must_use]
-    pub fn of(before: &[f32], intended: &[f32], after: &[f32]) -> Self {
-        Self::between([before, intended], [before, after])
+    pub fn of(before: &[f32], intended: &[f32], after: &[f32], residuals: Option<[&[f32]; 2]>) -> Self {
+        let Some([found, left]) = residuals else {
+            return Self::between([before, intended], [before, after]);
+        };
+        // In f32, as the optimizer adds them.
+        let carried = |values: &[f32], residual: &[f32]| -> Vec<f32> {
+            values.iter().zip(residual).map(|(w, r)| w + r).collect()
+        };
+        let (before, after) = (carried(before, found), carried(after, left));
+        Self::between([&before, intended], [&before, &after])
     }
 
     /// The loss of two changes: of the values that were intended, and of those that were realized; `[n]` each.
@@ -70,13 +78,26 @@ mod tests {
     fn shares_by_hand() {
         let before = [1.0, 2.0, -4.0];
         let intended = [1.5, 2.25, -4.0];
-        let share = |after: &[f32]| UpdateLoss::of(&before, &intended, after).share();
+        let share = |after: &[f32]| UpdateLoss::of(&before, &intended, after, None).share();
         assert_eq!(share(&intended), Some(0.0), "nothing is lost");
         assert_eq!(share(&before), Some(1.0), "nothing moves");
         // d = 0.5, 0.25, 0 and r = 1, 0, 0: 1 - 0.5/0.3125.
         assert_eq!(share(&[2.0, 2.0, -4.0]), Some(1.0 - 0.5 / 0.3125), "more than was intended");
-        assert_eq!(UpdateLoss::of(&before, &before, &intended).share(), None, "nothing was intended");
-        assert_eq!(UpdateLoss::of(&before, &[f32::NAN, 0.0, 0.0], &before).share(), None);
+        assert_eq!(UpdateLoss::of(&before, &before, &intended, None).share(), None, "nothing was intended");
+        assert_eq!(UpdateLoss::of(&before, &[f32::NAN, 0.0, 0.0], &before, None).share(), None);
+    }
+
+    #[test]
+    fn a_residual_keeps_what_the_weight_does_not() {
+        // The optimizer adds 0.25 to weight and residual, 1 + 0.25 and 2 - 0.5: d = 0.25 and 0.25.
+        let ([before, intended], found) = ([[1.0f32, 2.0], [1.5, 1.75]], [0.25f32, -0.5]);
+        let share = |after: [f32; 2], left: [f32; 2]| {
+            UpdateLoss::of(&before, &intended, &after, Some([&found[..], &left[..]])).share()
+        };
+        assert_eq!(share([1.0, 2.0], [0.5, -0.25]), Some(0.0), "no weight moves, and nothing is lost");
+        assert_eq!(share([2.0, 2.0], [-0.5, -0.25]), Some(0.0), "an unfinished move counts only once");
+        // r = 0.25 and 0: 1 - 0.0625/0.125.
+        assert_eq!(share([1.0, 2.0], [0.5, -0.5]), Some(0.5), "a residual's own rounding loses the second");
     }
 
     #[test]

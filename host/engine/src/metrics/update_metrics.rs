@@ -192,13 +192,13 @@ impl UpdateMetrics {
     }
 
     /// Records a parameter's step, of parameters in the layout's order. `old` is the grid to which it was rounded, `new` the grid
-    /// on which it is stored afterwards, without master weights; `intended` are the values before that rounding.
+    /// on which it is stored afterwards, without master weights; `lost` is the loss by that rounding.
     pub fn update(
         &mut self,
         param: usize,
         spec: &ParamSpec,
         step: Step<'_>,
-        (intended, ends): (Option<&[f32]>, Option<GridEnds>),
+        (lost, ends): (Option<UpdateLoss>, Option<GridEnds>),
         [old, new]: [Option<&WeightGrid<'_>>; 2],
     ) {
         if self.due.parameters {
@@ -208,8 +208,7 @@ impl UpdateMetrics {
                 Some(grid) => Update::stored(step, grid.stored(), past),
                 None => Update::unstored(step),
             };
-            update.ends = ends;
-            update.lost = intended.map(|intended| UpdateLoss::of(step.before, intended, step.after));
+            (update.lost, update.ends) = (lost, ends);
             put(&mut self.measured.updates, param, update);
         }
         self.scales([old, new], param, spec.len(), || Some(step.before.to_vec()));

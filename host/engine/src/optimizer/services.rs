@@ -148,6 +148,17 @@ impl DeviceStates {
         Ok(self.initial.iter().map(|&value| Values::F32(Arc::new(vec![value; elements]))).collect())
     }
 
+    /// The elements of one, `[n]`.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub(super) fn read(&self, index: usize) -> Result<Vec<f32>, Diagnostic> {
+        match self.tensors.get(index) {
+            Some(state) => tensor::read_f32(state.clone().reshape([self.elements()])),
+            None => Ok(vec![self.initial[index]; self.elements()]),
+        }
+    }
+
     /// Continues with these elements, `[n]` each.
     pub(super) fn restore(&mut self, values: Vec<Vec<f32>>, device: &Device) {
         let tensor = |values| tensor::flat(values, device).reshape(self.shape);

@@ -182,6 +182,15 @@ impl OptimizerState {
         self.specs[id].iter().position(|spec| spec.role == StateRole::ROUNDING_RESIDUAL)
     }
 
+    /// The values of a parameter's rounding residual, `[n]`; `None` if it has none.
+    pub(super) fn residual_values(&self, id: ParamId) -> Result<Option<Vec<f32>>, Diagnostic> {
+        let values = |index: usize| match &self.on_device[id] {
+            Some(states) if self.states[id].is_empty() => states.read(index),
+            _ => self.states[id][index].load(),
+        };
+        self.residual(id).map(values).transpose()
+    }
+
     /// The momentum of a parameter in main memory, `[n]`; `None` if it has none.
     pub(super) fn momentum(&self, id: ParamId) -> Result<Option<Vec<f32>>, Diagnostic> {
         let index = self.specs[id].iter().position(|spec| MOMENTUM.contains(&spec.name.as_str()));

@@ -51,7 +51,7 @@ metrics! {
     };
     /// Fraction of the intended update that its rounding removed: `1 - sum(d r)/sum(d^2)`, where `d` is the update before rounding
     /// to the grid and `r` the update after it. 0 if nothing is lost, 1 if no weight moves, and 0 in expectation for stochastic
-    /// rounding.
+    /// rounding. With error feedback the residual belongs to the weight: what it keeps is not lost.
     ROUNDING_LOSS = {
         name: "update/rounding_loss",
         range: Range::Any,
@@ -74,8 +74,8 @@ pub static BIT_STALL_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::BitStall,
     condition: Condition::AboveAtHighRate,
     default: 0.33,
-    key_text: "Fraction that rounding removes over all weights, 0..1: without master weights of a step's update, with them of all updates \
-    so far. It counts \
-    after warm-up while the learning rate is at least a quarter of its largest value.",
+    key_text: "Largest fraction of the update that rounding may remove without an alert, over all weights, 0..1. Without master weights \
+    it is that of one step, with them that of all updates so far. The alert is evaluated after warm-up while the learning \
+    rate is at least a quarter of its largest value.",
     finding: "of the intended change is lost to rounding",
 };

@@ -209,6 +209,33 @@ fn the_residual_is_what_the_rounding_of_the_update_lost() {
     assert!(some > 100, "{some} residuals");
 }
 
+/// Steps below half of the spacing: rounding to nearest loses most of them, and a residual keeps them. Optimizers on the CPU, and with
+/// the host's services.
+#[test]
+fn what_a_residual_keeps_is_not_lost() {
+    let bench = Bench::new();
+    bench.write("run.toml", &format!("{TINY}\n[[sink]]\nname = \"csv\"\n"));
+    let losses = |optimizer: &str, feedback: bool| -> Vec<f64> {
+        let out = format!("{optimizer}-{feedback}");
+        let set = [
+            "quant.master_weights=none",
+            "train.lr=3e-4",
+            "train.min_lr=3e-4",
+            &format!("optimizer.name={optimizer}"),
+            &format!("optimizer.error_feedback={feedback}"),
+        ];
+        let set: Vec<&str> = set.into_iter().flat_map(|set| ["--set", set]).collect();
+        let outcome = bench.host(&[&["run", "run.toml", "--quiet", "--out", &out], set.as_slice()].concat());
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        bench.metrics(&out)["update/rounding_loss"].iter().map(|cell| cell.parse().unwrap()).collect()
+    };
+    for optimizer in ["adamw", "muon"] {
+        let (lost, kept) = (losses(optimizer, false), losses(optimizer, true));
+        assert!(lost.len() == 6 && lost.iter().all(|lost| *lost > 0.3), "{optimizer}: {lost:?}");
+        assert!(kept.len() == 6 && kept.iter().all(|lost| lost.abs() < 1e-3), "{optimizer}: {kept:?}");
+    }
+}
+
 #[test]
 fn storage_that_does_not_exist_is_refused() {
     let bench = Bench::new();
