@@ -19,8 +19,8 @@ use crate::{
 
 /// Memory of a process before its first parameter, and memory of a step at any size.
 const BASE: f64 = 128e6;
-/// Value, gradient, two states, and their temporary copies.
-const BYTES_A_PARAMETER: f64 = 17.0;
+/// Value and gradient, and their temporary copies.
+const BYTES_A_PARAMETER: f64 = 9.0;
 /// Memory that a block keeps for its backward pass, in units of the residual stream, apart from the MLP's hidden channels.
 const STREAMS_A_BLOCK: f64 = 8.0;
 /// Memory that the norm of queries and keys keeps in addition, in the same units: its input; attention keeps the result.
@@ -36,14 +36,28 @@ const PLAIN_SCORES: f64 = 3.0;
 const HEAD_ROLES: [Role; 5] =
     [Role::Grad, Role::GradWgrad, Role::ActivationWgrad, Role::WeightDgrad, Role::Logits];
 
+/// Bytes of an optimizer's states.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StateBytes {
+    /// Of all parameters, as they are stored between updates.
+    pub stored: f64,
+    /// In f32 during the update of the parameter that has most, besides the stored ones.
+    pub converted: f64,
+}
+
 /// Bytes that training on the CPU needs, to within a third or so, and available bytes; `None` if these are unknown, or for the memory of a GPU.
-fn needed_and_available(config: &RunConfig, shape: &GptShape, device: &ComputeDevice) -> Option<[f64; 2]> {
+fn needed_and_available(
+    config: &RunConfig,
+    shape: &GptShape,
+    device: &ComputeDevice,
+    states: Option<StateBytes>,
+) -> Option<[f64; 2]> {
     let available = available().filter(|_| cpu_ops::is_available(&device.tensors))?;
-    Some([estimate(config, shape), available])
+    Some([estimate(config, shape, states), available])
 }
 
 /// Refuses a run on the CPU that needs more memory than the machine has. Accepts any run if the available memory is unknown or a GPU's.
-/// Returns both, where they are known.
+/// Returns both, where they are known. Before the optimizer is known, it counts as one with two states per parameter.
 ///
 /// # Errors
 /// The run needs too much memory: the error has the required and the available memory, and the keys to reduce.
@@ -51,20 +65,27 @@ pub fn check(
     config: &RunConfig,
     shape: &GptShape,
     device: &ComputeDevice,
+    states: Option<StateBytes>,
 ) -> Result<Option<[f64; 2]>, Diagnostic> {
-    let known = needed_and_available(config, shape, device);
+    let known = needed_and_available(config, shape, device, states);
     let Some([needed, available]) = known.filter(|[needed, available]| needed > available) else {
         return Ok(known);
     };
     let gib = |bytes: f64| bytes / f64::from(1 << 30);
     let message =
         format!("the run needs about {:.1} GiB of memory, {:.1} are available", gib(needed), gib(available));
-    Err(Diagnostic::config(message)
-        .hint("make n_layer, n_embd, block_size or batch_size smaller; grad_accum gives large batches in less memory"))
+    let hint = match states {
+        None => "make n_layer, n_embd, block_size or batch_size smaller; grad_accum gives large batches in less memory".to_string(),
+        Some(states) => format!(
+            "{:.1} GiB of it are the optimizer's states: choose other options or another optimizer, store states in fewer bits (optimizer.states), or make the model smaller",
+            gib(states.stored)
+        ),
+    };
+    Err(Diagnostic::config(message).hint(hint))
 }
 
 /// Bytes that training on the CPU needs, within about a third of measurements. A float cannot overflow.
-fn estimate(config: &RunConfig, shape: &GptShape) -> f64 {
+fn estimate(config: &RunConfig, shape: &GptShape, states: Option<StateBytes>) -> f64 {
     let [vocab, block, layers, heads, width, batch] =
         [shape.vocab, shape.block_size, shape.n_layer, shape.n_head, shape.n_embd, config.data.batch_size]
             .map(|n| n as f64);
@@ -88,11 +109,11 @@ fn estimate(config: &RunConfig, shape: &GptShape) -> f64 {
     let activations = logits + layers * (STREAMS_A_BLOCK * tokens * width + tokens * (up + hidden) + scores);
     let qk_norm = if shape.parts.qk_norm { layers * STREAMS_OF_QK_NORM * tokens * width } else { 0.0 };
     let activations = activations + qk_norm;
-    // The largest parameter's states are in f32 while it is updated.
-    let (saved, converted) = stored_states(config);
-    let largest = (vocab * width).max(up * width);
-    let states = converted * largest - saved * parameters;
-    BASE + parameters * (BYTES_A_PARAMETER + remembered(config)) + states + activations * 4.0
+    let states = states.unwrap_or_else(|| two_states(config, parameters, (vocab * width).max(up * width)));
+    // A checkpoint being written still holds values and states after they have changed.
+    let checkpoint = if config.checkpoint.every > 0 { 4.0 * parameters + states.stored } else { 0.0 };
+    let parameters = parameters * (BYTES_A_PARAMETER + remembered(config));
+    BASE + parameters + states.stored + states.converted + checkpoint + activations * 4.0
 }
 
 /// Whether some layer has casts of its own for one of the roles. A second use that reuses the first one's values has none.
@@ -121,20 +142,21 @@ fn mlp_widths(shape: &GptShape) -> (f64, f64) {
     }
 }
 
-/// Bytes per parameter that stored states save compared with f32, and bytes per element that an update has in addition. Codes count as a byte each,
-/// and states as two at most: the format and the optimizer are not known yet.
-fn stored_states(config: &RunConfig) -> (f64, f64) {
+/// The bytes of two states per parameter; `largest` are the elements of the largest one. Codes count as a byte each: the format is not known yet.
+fn two_states(config: &RunConfig, parameters: f64, largest: f64) -> StateBytes {
     let saved = |storage: &StateStorage| match storage {
         StateStorage::Float(StateFloat::F32) => None,
         StateStorage::Float(StateFloat::Bf16) => Some(2.0),
         StateStorage::Codes(codes) => Some(3.0 - 4.0 / codes.block.max(1) as f64),
     };
     let saved: Vec<f64> = config.optimizer.states.values().filter_map(saved).take(2).collect();
-    (saved.iter().sum(), 4.0 * saved.len() as f64)
+    StateBytes {
+        stored: (8.0 - saved.iter().sum::<f64>()) * parameters,
+        converted: 4.0 * saved.len() as f64 * largest,
+    }
 }
 
-/// Bytes per parameter besides the optimizer's: the metrics' state, a shadow step's gradients, those of curvature, and the values and states that a
-/// checkpoint being written still holds after they have changed.
+/// Bytes per parameter besides the optimizer's and a checkpoint's: the metrics' state, a shadow step's gradients and those of curvature.
 fn remembered(config: &RunConfig) -> f64 {
     // Initial weights that cannot be drawn again from a seed.
     let keeps_initial =
@@ -146,7 +168,6 @@ fn remembered(config: &RunConfig) -> f64 {
         (config.shadow.every > 0, 4.0),
         // Weights, displaced weights and two gradients in f32; two vectors and a sum of gradients in f64.
         (config.curvature.every > 0, 40.0),
-        (config.checkpoint.every > 0, 12.0),
     ];
     rows.into_iter().filter_map(|(needed, bytes)| needed.then_some(bytes)).sum()
 }
@@ -180,7 +201,7 @@ mod tests {
     use super::*;
     use altgrad_config::PrecisionChoice;
 
-    use crate::model::Parts;
+    use crate::{model::Parts, setup::ReadyRun};
 
     fn shape(n_layer: usize, n_head: usize, n_embd: usize, block_size: usize) -> GptShape {
         GptShape {
@@ -228,7 +249,7 @@ mod tests {
             (&gpt2, config(2, Bf16, None, false), 4317.0),
         ];
         for (shape, config, measured) in rows {
-            let estimate = estimate(&config, shape) / 1024e3;
+            let estimate = estimate(&config, shape, None) / 1024e3;
             assert!((0.75..1.33).contains(&(estimate / measured)), "{shape:?}: {estimate} of {measured} MB");
         }
     }
@@ -243,7 +264,7 @@ mod tests {
             "activation = \"E4M3\"\n[cast.activation_wgrad]\nformat = \"none\"\nsource = \"hp\"",
             "grad = \"E5M2\"",
         ]
-        .map(|quant| estimate(&rest(quant), &seed));
+        .map(|quant| estimate(&rest(quant), &seed, None));
         assert!(plain == weights && plain < hp && hp == grad, "{plain} {weights} {hp} {grad}");
     }
 
@@ -253,7 +274,7 @@ mod tests {
         let gpt2 = shape(12, 12, 768, 1024);
         let mut config = config(1, PrecisionChoice::Fp32, Some("E5M2"), false);
         config.quant.cast = toml::from_str("probabilities = { format = \"E4M3\" }").unwrap();
-        let estimate = estimate(&config, &gpt2) / 1024e3;
+        let estimate = estimate(&config, &gpt2, None) / 1024e3;
         assert!((0.75..1.33).contains(&(estimate / 4945.0)), "{estimate} MB");
     }
 
@@ -262,12 +283,40 @@ mod tests {
     fn states_that_are_stored_in_less_are_known() {
         let wide = GptShape { vocab: 30, ..shape(6, 8, 1024, 32) };
         let mut config = config(2, PrecisionChoice::Fp32, None, false);
-        let plain = estimate(&config, &wide);
+        let plain = estimate(&config, &wide, None);
         let bf16 = StateStorage::Float(StateFloat::Bf16);
         config.optimizer.states =
             ["exp_avg", "exp_avg_sq"].map(|name| (name.to_string(), bf16.clone())).into();
-        let saved = (plain - estimate(&config, &wide)) / 1e6;
+        let saved = (plain - estimate(&config, &wide, None)) / 1e6;
         assert!((saved / 266.0 - 1.0).abs() < 0.1, "{saved} MB");
+    }
+
+    /// Bytes of a run of a small model with this optimizer, where the machine says what is available.
+    fn needed(optimizer: &str) -> Option<f64> {
+        let (folder, plugins) = (tempfile::tempdir().unwrap(), altgrad_end_to_end::stage().join("plugins"));
+        let [corpus, path] = ["corpus.txt", "run.toml"].map(|name| folder.path().join(name));
+        fs::write(&corpus, "the quick brown fox jumps over the lazy dog\n".repeat(20)).unwrap();
+        let text = format!(
+            "[run]\nname = \"small\"\ndevice = \"cpu\"\n\
+             [data]\ndataset = \"text:{}\"\ntokenizer = \"char\"\nblock_size = 8\nbatch_size = 2\n\
+             [model]\nn_layer = 1\nn_head = 2\nn_embd = 8\n\
+             [optimizer]\nname = \"{optimizer}\"\n[plugins]\ndir = {plugins:?}\n",
+            corpus.display()
+        );
+        fs::write(&path, text).unwrap();
+        let (config, source) = altgrad_config::load(&path, &[]).unwrap();
+        ReadyRun::build(config, &source).unwrap().setup.memory.map(|[needed, _]| needed)
+    }
+
+    /// SOAP's states as docs/numerics.md counts them, section 9.14.
+    #[test]
+    fn all_states_of_an_optimizer_count() {
+        let (Some(soap), Some(adamw)) = (needed("soap"), needed("adamw")) else { return };
+        // Beyond AdamW's two: 8 of c_attn [24, 8], 4 of c_proj [8, 8], 10 each of c_fc [32, 8] and c_proj [8, 32].
+        let elements = 8 * 24 * 8 + 4 * 8 * 8 + 2 * 10 * 32 * 8;
+        // f32, and again in a checkpoint being written.
+        let expected = 2.0 * 4.0 * f64::from(elements);
+        assert!((soap - adamw - expected).abs() < 1.0, "{soap} and {adamw} bytes, {expected} more");
     }
 
     #[test]
@@ -275,6 +324,6 @@ mod tests {
         let most = i32::MAX as usize;
         let config = config(most, PrecisionChoice::Bf16, Some("E5M2"), true);
         let shape = GptShape { vocab: most, ..shape(most, most, most, most) };
-        assert!((1e30..f64::INFINITY).contains(&estimate(&config, &shape)));
+        assert!((1e30..f64::INFINITY).contains(&estimate(&config, &shape, None)));
     }
 }

@@ -93,6 +93,14 @@ impl CodeStorage {
         if self.bits <= PACKED_BITS { 2 } else { 1 }
     }
 
+    /// Bytes of that many codes and of their blocks' values.
+    #[must_use]
+    pub fn bytes(&self, elements: usize) -> f64 {
+        let values = if self.expansion.is_some() { 3 } else { 1 };
+        let blocks = elements.div_ceil(self.block);
+        elements.div_ceil(self.codes_a_byte()) as f64 + 4.0 * (values * blocks) as f64
+    }
+
     /// True if two codes share a byte.
     #[must_use]
     pub fn is_packed(&self) -> bool {

@@ -6,8 +6,15 @@ use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::{OptimizerPlugin, instance::Identity};
 use altgrad_plugin_api::{Config, DType, StateSpec};
 
-use super::stored_state::Storage;
-use crate::model::{Layout, layout::ParamId};
+use super::{
+    stored_state::Storage,
+    update::{extents, param_info},
+};
+use crate::{
+    memory::StateBytes,
+    model::{Layout, layout::ParamId},
+    quant::QuantContext,
+};
 
 /// The instances of a run's optimizer, and the instance of each parameter.
 pub struct OptimizerGroups {
@@ -59,6 +66,27 @@ impl OptimizerGroups {
                 Err(Diagnostic::plugin(message).hint("this host stores f32 and bf16"))
             }
         }
+    }
+
+    /// Bytes of the states of all parameters.
+    ///
+    /// # Errors
+    /// The plugin failed, or declares a state of a type that the host does not have.
+    pub fn state_bytes(&self, layout: &Layout, quant: &QuantContext) -> Result<StateBytes, Diagnostic> {
+        let mut bytes = StateBytes::default();
+        for (id, spec) in layout.specs.iter().enumerate() {
+            let shape = extents(&spec.shape);
+            let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
+            let (_, plugin, _) = self.of(id);
+            let mut converted = 0.0;
+            for state in plugin.states(&info).map_err(|error| error.at(&spec.name))? {
+                let storage = self.storage(&state).map_err(|error| error.at(&spec.name))?;
+                bytes.stored += storage.bytes(spec.len());
+                converted += if matches!(storage, Storage::F32) { 0.0 } else { 4.0 * spec.len() as f64 };
+            }
+            bytes.converted = bytes.converted.max(converted);
+        }
+        Ok(bytes)
     }
 
     /// Refuses storage of a state that no parameter has.

@@ -26,6 +26,16 @@ pub enum Storage {
 }
 
 impl Storage {
+    /// Bytes of a state of that many elements.
+    #[must_use]
+    pub fn bytes(&self, elements: usize) -> f64 {
+        match self {
+            Self::Bf16 => 2.0 * elements as f64,
+            Self::Codes(codes) if elements >= codes.min_size => codes.bytes(elements),
+            Self::F32 | Self::Codes(_) => 4.0 * elements as f64,
+        }
+    }
+
     /// In words, for the run's record: `E4M3, blocks of 128`.
     #[must_use]
     pub fn name(&self) -> String {
