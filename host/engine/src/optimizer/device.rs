@@ -51,22 +51,31 @@ impl OptimizerState {
         let mut tried = BTreeMap::new();
         for id in (0..layout.specs.len()).filter(|&id| self.scopes[id] != Scope::SERVICES) {
             let (index, plugin, _) = self.groups.of(id);
+            let spec = &layout.specs[id];
+            let shape = extents(&spec.shape);
             // With a format last, because that result decides. Such a weight is unrounded where nothing is stored yet.
             for format in [None].into_iter().chain(quant.weight_format(id).map(Some)) {
                 let name = format.map_or("", |format| format.identity.name.as_str());
                 let scales = if format.is_none() || quant.has_one_scale(id) { Scales::ONE } else { SEVERAL };
                 let grid = format.map(|format| Grid { spec: &format.spec, scales });
-                let key = (index, name, scales.pairs.len());
-                let found = match tried.get(&key) {
-                    Some(found) => *found,
-                    None => try_out(&mut run, (index, plugin), grid, device)?,
+                let info = param_info(&spec.name, &shape, format.is_some() && quant.is_stored_on_grid(id));
+                let wanted = operations(plugin, &info, grid).map_err(|error| error.at(&spec.name))?;
+                let key = (index, name, scales.pairs.len(), wanted);
+                let found = match (tried.get(&key), &key.3) {
+                    (Some(found), _) => *found,
+                    (None, Some(wanted)) => {
+                        let like = (spec.name.as_str(), wanted.as_slice());
+                        try_out(&mut run, (index, plugin), like, grid, device)?
+                    }
+                    (None, None) => false,
                 };
                 if tried.insert(key, found).is_none() && !found {
                     tracing::warn!(
-                        "optimizer `{}` has no kernels for {} {name}{} on {}: such parameters go through main memory each step",
+                        "optimizer `{}` has no kernels for {}{name}{} like `{}` on {}: they go through main memory each step",
                         plugin.identity.name,
-                        if name.is_empty() { "unrounded parameters" } else { "weights in" },
+                        if name.is_empty() { "unrounded parameters" } else { "weights in " },
                         if scales.single().is_some() { "" } else { " with scales by block" },
+                        spec.name,
                         device.label,
                     );
                 }
@@ -76,7 +85,7 @@ impl OptimizerState {
                 run.has_kernels[id] = false;
                 tracing::warn!(
                     "states of `{}` are not all f32 of the optimizer's own: it goes through main memory each step",
-                    layout.specs[id].name,
+                    spec.name,
                 );
             }
         }
@@ -143,7 +152,7 @@ impl OptimizerState {
         let grid = weight_grid.map(WeightGrid::grid);
         let launches = plugin.launches(&info, scalars, grid);
         let launches = launches.map_err(|error| error.at(&spec.name))?;
-        let launches = launches.filter(|_| self.kernels_know_states(id));
+        let launches = launches.filter(|_| run.has_kernels[id]);
         let counting = meter.counting(id, weight_grid.and_then(WeightGrid::one_scale));
         let (Some(launches), Some(counting)) = (launches, counting) else {
             self.bring_back(run, id)?;
@@ -203,19 +212,38 @@ impl OptimizerState {
 /// Scales of blocks of three elements, for weights that have several.
 const SEVERAL: Scales<'static> = Scales::new(&[[1.0, 1.0], [4.0, 0.25], [0.5, 2.0]], Blocks::consecutive(3));
 
+/// The operations of a parameter's update, in order; `None` without kernels for it.
+fn operations(
+    plugin: &OptimizerPlugin,
+    info: &ParamInfo<'_>,
+    grid: Option<Grid<'_>>,
+) -> Result<Option<Vec<u32>>, Diagnostic> {
+    let launches = plugin.launches(info, StepScalars { lr: 1e-3, update: 1 }, grid)?;
+    Ok(launches.map(|launches| launches.iter().map(|launch| launch.op.0).collect()))
+}
+
 /// Runs the kernels of an update of a few values, with and without vectors: they must agree with the CPU function, up to f32's
-/// rounding. Returns whether there are kernels for this grid.
+/// rounding. The values are a matrix or a vector of this name that the plugin updates by the wanted operations. Returns whether there
+/// are such values.
 fn try_out(
     run: &mut DeviceRun,
     (index, plugin): (usize, &OptimizerPlugin),
+    (name, wanted): (&str, &[u32]),
     grid: Option<Grid<'_>>,
     device: &ComputeDevice,
 ) -> Result<bool, Diagnostic> {
     const VALUES: [f32; 8] = [0.0, -0.1, 0.3, 1.0, -1.7, 3.1, 100.0, -1e-3];
     const GRAD: [f32; 8] = [0.1, 2.0, 0.0, -3.0, 1e-3, 5.0, -0.7, 1e-4];
     for len in [VALUES.len(), VALUES.len() - 1] {
-        let (shape, mut expected, grad) = ([len as u64, 1], VALUES[..len].to_vec(), &GRAD[..len]);
-        let info = ParamInfo::new("a parameter tried out", &shape);
+        let (mut expected, grad) = (VALUES[..len].to_vec(), &GRAD[..len]);
+        let shape = [len as u64, 1];
+        let mut info = ParamInfo::new(name, &shape);
+        if operations(plugin, &info, grid)?.as_deref() != Some(wanted) {
+            info = ParamInfo::new(name, &shape[..1]);
+        }
+        if operations(plugin, &info, grid)?.as_deref() != Some(wanted) {
+            return Ok(false);
+        }
         let mut states: Vec<Vec<f32>> =
             plugin.states(&info)?.iter().map(|state| vec![state.initial as f32; len]).collect();
         let kept = Arc::new(Mutex::new(Kept::new(states.clone())));
