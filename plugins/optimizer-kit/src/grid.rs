@@ -8,7 +8,7 @@ use altgrad_plugin_api::{
 };
 
 /// The rule of a parameter without a grid, in words.
-pub const NOT_QUANTIZED: &str = "AdamW: not quantized";
+pub const NO_GRID: &str = "AdamW: no grid";
 
 /// The option's name.
 const NAME: &str = "unquantized";

@@ -2,8 +2,9 @@
 //!
 //! Bins are fixed, so spectra of all parameters, parts and steps can be added: eight equal ones in each octave from
 //! 2^-24 to 2^16 ULP, and one below for everything smaller, zero included. A percentile is defined by them: interpolated
-//! within its bin, it is off the order statistic by at most an eighth of its octave's start, 12.5 %. Below 2^-24 ULP it is 0,
-//! above 2^16 it is 2^16. A device counts the same bins and reads back nothing else; order statistics would need the elements.
+//! within its bin, it is off the order statistic by at most an eighth of its octave's start, 12.5 %. Below 2^-24 ULP it is 0; the
+//! last bin holds everything beyond, and gives values between 61440 and 2^16. A device counts the same bins and reads back nothing
+//! else; order statistics would need the elements.
 
 /// log2 of the bins per octave: the top three significand bits of f32.
 const LOG2_BINS: u32 = 3;

@@ -57,7 +57,7 @@ impl MetricFamily for UlpFromInitFamily {
     }
 }
 
-/// Numbers and names of the parameters that are rounded in each step from master weights.
+/// Numbers and names of the parameters that are rounded to a grid in each step from master weights.
 fn mastered<'a>(setup: &'a MetricSetup<'_>) -> impl Iterator<Item = (usize, &'a Layer)> {
     let is_mastered =
         |param: usize| setup.quant.weight_format(param).is_some() && !setup.quant.is_stored_on_grid(param);

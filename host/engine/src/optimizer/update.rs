@@ -14,7 +14,7 @@ use super::{
     stored_state::{Storage, StoredState},
 };
 use crate::{
-    metrics::{grid_ends::GridEnds, update_metrics::UpdateMetrics, updates::Step},
+    metrics::{grid_ends::GridEnds, update_loss::UpdateLoss, update_metrics::UpdateMetrics, updates::Step},
     model::{
         Layout, Params,
         layout::{ParamId, ParamSpec},
@@ -151,6 +151,17 @@ impl OptimizerState {
         rules.is_ok_and(|rules| rules.into_iter().map(Some).ne(self.rules_without_grid.iter().cloned()))
     }
 
+    /// True if a parameter would have another rule if its weight were not transformed before it is rounded, and so lay on a grid.
+    #[must_use]
+    pub fn misses_grid(&self, quant: &QuantContext, layout: &Layout, id: ParamId) -> bool {
+        let spec = &layout.specs[id];
+        let Some(grid) = quant.weight_grid_before_transform(id, &spec.shape) else { return false };
+        let shape = extents(&spec.shape);
+        let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
+        let (_, plugin, _) = self.groups.of(id);
+        plugin.rule(&info, Some(grid.grid())).ok() != self.rules_without_grid[id]
+    }
+
     /// The kind of update of a parameter, in words.
     #[must_use]
     pub fn updated_by(&self, id: ParamId) -> &'static str {
@@ -219,6 +230,8 @@ impl OptimizerState {
         let measured = meter.wants_weights() || meter.wants_gradients();
         let grid_rule = self.rules_without_grid[id].as_ref() != Some(&self.rules[id]);
         let momentum = if meter.wants_weights() && grid_rule { self.momentum(id)? } else { None };
+        let measures_loss = info.rounded && meter.wants_weights();
+        let residual = if measures_loss { self.residual_values(id)? } else { None };
         let (value, grad, before, result) = if self.on_device[id].is_some() {
             // No data move unless they are measured.
             let seen = if measured { tensor::read_f32(grad.clone())? } else { Vec::new() };
@@ -234,8 +247,7 @@ impl OptimizerState {
         };
         meter.gradient(id, &grad);
         let unrounded = self.residual(id).filter(|_| info.rounded).map(|state| (state, value.clone()));
-        let intended =
-            (info.rounded && before.is_some()).then(|| tensor::read_f32(value.clone())).transpose()?;
+        let intended = measures_loss.then(|| tensor::read_f32(value.clone())).transpose()?;
         let mut value = round_to_grid(quant, id, &spec.shape, value, quant.step() + 1);
         if let Some((state, unrounded)) = unrounded {
             self.set_state(id, state, unrounded - value.clone())?;
@@ -247,10 +259,14 @@ impl OptimizerState {
             let momentum = momentum.zip(if grid_rule { self.momentum(id)? } else { None });
             let momentum = momentum.as_ref().map(|(before, after)| [&before[..], &after[..]]);
             let stepped = intended.as_deref().unwrap_or(&after);
+            let residuals = residual.zip(self.residual_values(id)?);
+            let residuals = residuals.as_ref().map(|(before, after)| [&before[..], &after[..]]);
+            let lost =
+                intended.as_deref().map(|intended| UpdateLoss::of(&before, intended, &after, residuals));
             let ends = weight_grid.filter(|_| info.rounded || grid_rule);
             let ends = ends.and_then(|grid| GridEnds::of(stepped, grid, momentum));
             let grids = [weight_grid, new_grid.as_ref()];
-            meter.update(id, spec, step, (intended.as_deref(), ends), grids);
+            meter.update(id, spec, step, (lost, ends), grids);
             value = tensor::flat(after, &device);
         }
         params.values[id] = value;

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     device::ComputeDevice,
-    memory,
+    memory::{self, StateBytes},
     metrics::{self, MetricId, MetricSetup, update_metrics::UpdateMetrics},
     model::{Gpt, GptShape, Layout, Params, weights},
     optimizer::OptimizerState,
@@ -41,7 +41,7 @@ impl ReadyRun {
             inputs::open_corpus(&mut config).map_err(|error| place(error, source, "data.dataset"))?;
         let shape = GptShape::new(&config.model, config.data.block_size, corpus.tokenizer.vocab());
         // Before the model takes its part of what is available.
-        let memory = most_memory(&config, &shape, &device).map_err(|error| place(error, source, "model"))?;
+        most_memory(&config, &shape, &device, None).map_err(|error| place(error, source, "model"))?;
         let layout = Layout::new(&shape);
         let optimizer = groups::groups(&config.optimizer, &registry, &layout).map_err(placed)?;
         config.optimizer.settings = option_table(optimizer.config());
@@ -55,9 +55,12 @@ impl ReadyRun {
             casts.iter().try_for_each(|quant| loss_scale_fits(quant)).map_err(placed)?;
         }
         let plugins = plugins_used(&casts, optimizer.identity(), &sinks);
+        let states = optimizer.state_bytes(&layout, &quant)?;
+        let memory = most_memory(&config, &shape, &device, Some(states))
+            .map_err(|error| place(error, source, "optimizer"))?;
         let optimizer = OptimizerState::new(optimizer, &layout, &quant)?;
         let metrics = metric_names(&config, &casts, &optimizer, &layout);
-        warnings::warn(&config, &casts, &metrics);
+        warnings::warn(&config, &casts, &metrics, (&optimizer, &layout));
 
         #[cfg(feature = "gpu")]
         let optimizer =
@@ -109,10 +112,12 @@ fn most_memory(
     config: &RunConfig,
     shape: &GptShape,
     device: &ComputeDevice,
+    states: Option<StateBytes>,
 ) -> Result<Option<[f64; 2]>, Diagnostic> {
     let phases = config.quant.schedule.iter().map(|phase| cast_schedule::config_of(config, phase));
     let phases = [config.clone()].into_iter().chain(phases);
-    let memory = phases.map(|config| memory::check(&config, shape, device)).collect::<Result<Vec<_>, _>>()?;
+    let memory =
+        phases.map(|config| memory::check(&config, shape, device, states)).collect::<Result<Vec<_>, _>>()?;
     Ok(memory.into_iter().flatten().max_by(|a, b| a[0].total_cmp(&b[0])))
 }
 

@@ -1,4 +1,4 @@
-//! Warnings of keys of a run file without effect: patterns of sinks, and formats.
+//! Warnings of choices of a run file without effect: patterns of sinks, formats, and the grids of an optimizer.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,20 @@ use wildmatch::WildMatch;
 
 use crate::{
     metrics::MetricId,
+    model::{Layout, layout::ParamId},
+    optimizer::OptimizerState,
     quant::{QuantContext, Role},
 };
 
-/// Warns of all keys without effect; `casts` are those of all phases, `metrics` those that a row may contain.
-pub(super) fn warn(config: &RunConfig, casts: &[&QuantContext], metrics: &[MetricId]) {
+/// Warns of all choices without effect; `casts` are those of all phases, `metrics` those that a row may contain.
+pub(super) fn warn(
+    config: &RunConfig,
+    casts: &[&QuantContext],
+    metrics: &[MetricId],
+    (optimizer, layout): (&OptimizerState, &Layout),
+) {
     warn_of_patterns(config, metrics);
+    warn_of_transforms(casts, optimizer, layout);
     let rounded = casts.iter().flat_map(|quant| quant.sites()).map(|site| site.role).collect();
     for idle in idle_formats(&config.quant, &rounded) {
         tracing::warn!("{idle}");
@@ -32,6 +40,20 @@ fn warn_of_patterns(config: &RunConfig, metrics: &[MetricId]) {
                 }
             }
         }
+    }
+}
+
+/// Warns of an optimizer whose rule depends on grids, where weights have a format but lie on none.
+fn warn_of_transforms(casts: &[&QuantContext], optimizer: &OptimizerState, layout: &Layout) {
+    let misses = |id: &ParamId| casts.iter().any(|quant| optimizer.misses_grid(quant, layout, *id));
+    let missing: Vec<ParamId> = (0..layout.specs.len()).filter(misses).collect();
+    if let Some(first) = missing.first() {
+        tracing::warn!(
+            "optimizer `{}` depends on the grids of weights, and weights that are transformed before they are rounded lie on none: it updates {} of them, `{}` first, like parameters without a format",
+            optimizer.identity().name,
+            missing.len(),
+            layout.specs[*first].name
+        );
     }
 }
 

@@ -83,6 +83,12 @@ fn casts_that_do_not_fit_are_refused_where_they_stand() {
             [4, 9],
         ),
         (
+            "[quant]\nscaling = { type = 'e8m0', rule = 'rms' }\n[quant.cast.norm_gain]\nformat = 'E4M3'"
+                .into(),
+            "`quant.scaling.rule` is rms, but a norm's gains are equal at the start: their standard deviation is 0",
+            [2, 35],
+        ),
+        (
             "[quant]\n[quant.cast.query]\nformat = 'E4M3'\ntransform = { hadamard = 4 }".into(),
             "`quant.cast.query.transform`: the role query cannot be transformed",
             [4, 13],
@@ -149,6 +155,10 @@ fn transformed_weights_lie_on_no_grid() {
         let layer = bench.layout.blocks[0].c_fc.weight;
         let grid = bench.quant.future_weight_grid(layer, &bench.layout.specs[layer].shape);
         assert_eq!(grid.is_some(), has_grid, "{transform}");
+        let known = (bench.quant.weight_format(layer).is_some(), bench.quant.has_one_scale(layer));
+        assert_eq!(known, (has_grid, has_grid), "{transform}");
+        let lost = bench.quant.weight_grid_before_transform(layer, &bench.layout.specs[layer].shape);
+        assert_eq!(lost.is_some(), !has_grid, "{transform}");
     }
 }
 

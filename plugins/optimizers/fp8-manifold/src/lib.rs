@@ -10,7 +10,7 @@
 
 use altgrad_optimizer_kit::{
     Adam, Buffers, Chart, Moments, device,
-    grid::{NOT_QUANTIZED, Unquantized},
+    grid::{NO_GRID, Unquantized},
     rule::{Linear, OnChart},
     smooth::Smooth,
     values::Found,
@@ -130,7 +130,7 @@ impl Optimizer for Fp8Manifold {
     }
 
     fn rule(&self, _: &ParamInfo<'_>, grid: Option<Grid<'_>>) -> Result<String, PluginError> {
-        let Some(grid) = self.unquantized.grid(grid) else { return Ok(NOT_QUANTIZED.into()) };
+        let Some(grid) = self.unquantized.grid(grid) else { return Ok(NO_GRID.into()) };
         if self.asinh {
             smooth(grid.spec)?;
         }

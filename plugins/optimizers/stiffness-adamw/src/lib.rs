@@ -9,7 +9,7 @@
 
 use altgrad_optimizer_kit::{
     Adam, Buffers, Geometry, device,
-    grid::{NOT_QUANTIZED, Unquantized},
+    grid::{NO_GRID, Unquantized},
     rule::{MeanSpacing, ScaledGradient, ScaledStep, Spacing},
     values::Found,
 };
@@ -139,7 +139,7 @@ impl Optimizer for StiffnessAdamW {
 
     fn rule(&self, _: &ParamInfo<'_>, grid: Option<Grid<'_>>) -> Result<String, PluginError> {
         Ok(match (self.unquantized.grid(grid), self.placement) {
-            (None, _) => NOT_QUANTIZED.into(),
+            (None, _) => NO_GRID.into(),
             (Some(_), Placement::Post(_)) => "post: steps in ULP".into(),
             (Some(_), Placement::Power(p)) => format!("power {p} of the relative spacing"),
             (Some(_), Placement::Pre(_)) => "pre: gradients times the spacing".into(),

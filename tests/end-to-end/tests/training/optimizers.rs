@@ -75,6 +75,32 @@ fn muon_trains_with_the_hosts_services() {
     }
 }
 
+/// A weight that is transformed before it is rounded lies on no grid: an optimizer that depends on grids says that it has none, and
+/// no metric of grids is listed.
+#[test]
+fn transformed_weights_have_no_grid() {
+    const WARNING: &str = "transformed before they are rounded lie on none: it updates 5 of them";
+    let bench = Bench::new();
+    let plain = "weight = \"E4M3\"\nactivation = \"E4M3\"\n";
+    let transformed = format!("{plain}transform = {{ hadamard = 8 }}");
+    for (optimizer, quant, warns) in [
+        ("stiffness-adamw", transformed.as_str(), true),
+        ("fp8-manifold", transformed.as_str(), true),
+        ("adamw", transformed.as_str(), false),
+        ("stiffness-adamw", plain, false),
+    ] {
+        let file = TINY.replace("adamw", optimizer).replace("weight = \"E5M2\"", quant);
+        bench.write("run.toml", &format!("{file}\n[[sink]]\nname = \"csv\"\n"));
+        let out = format!("{optimizer}-{}", quant == plain);
+        let outcome = bench.host(&["run", "run.toml", "--quiet", "--out", &out]);
+        assert_eq!((outcome.code, outcome.stderr.contains(WARNING)), (0, warns), "{}", outcome.stderr);
+        let metrics = bench.metrics(&out);
+        for name in ["update/flip_rate", "update/movement_loss"] {
+            assert_eq!(metrics.contains_key(name), quant == plain, "{optimizer}: {name}");
+        }
+    }
+}
+
 /// Without a format there is no grid, and all runs are bit-identical to AdamW.
 #[test]
 fn without_a_grid_they_are_adamw() {

@@ -117,7 +117,7 @@ fn rules_say_what_is_done_with_a_parameter_and_refuse_what_has_no_chart() {
             let rule = |spec| optimizer.rule(&info, Some(Grid { spec, scales }));
             let expected = format!("{chart} chart, {retraction} retraction");
             assert_eq!(rule(&minifloat).unwrap(), expected);
-            assert_eq!(optimizer.rule(&info, None).unwrap(), "AdamW: not quantized");
+            assert_eq!(optimizer.rule(&info, None).unwrap(), "AdamW: no grid");
             for spec in [&table, &wide] {
                 match rule(spec) {
                     Ok(rule) => assert_eq!((chart, rule), ("minifloat", expected.clone())),
