@@ -12,6 +12,7 @@
 #![deny(unsafe_code)]
 
 pub mod bench;
+mod caught;
 pub mod checkpoint;
 mod checksums;
 pub mod cpu_ops;
