@@ -72,27 +72,30 @@ fn memory(report: &BenchReport) -> String {
     format!("memory: {first:.0} MB after a tenth of the steps, {last:.0} at the end, {peak:.0} at most\n")
 }
 
-/// The limits of the device.
+/// The limits of the device, and why one is missing.
 fn floors(report: &BenchReport) -> String {
     let machine = &report.machine;
-    let mut text = format!(
-        "floors: copy {:.1} GB/s, f32 products {:.0} GFLOP/s",
-        machine.copy_gb_s, machine.matmul_gflop_s
-    );
-    if let Some(rate) = machine.matmul_bf16_gflop_s {
-        text += &format!(", bf16 products {rate:.0} GFLOP/s");
-    }
+    let rates = [
+        ("copy", machine.copy_gb_s, "GB/s"),
+        ("f32 products", machine.matmul_gflop_s, "GFLOP/s"),
+        ("bf16 products", machine.matmul_bf16_gflop_s, "GFLOP/s"),
+    ];
+    let rates =
+        rates.into_iter().filter_map(|(what, rate, unit)| Some(format!("{what} {:.1} {unit}", rate?)));
+    let mut text = format!("floors: {}", rates.collect::<Vec<_>>().join(", "));
     for timing in &report.cases {
-        text += &format!(
-            "\n{}: {:.1} GFLOP of products per step, {:.2} ms at that rate, {:.0} % of the step",
-            timing.case,
-            timing.gflop,
-            timing.floor_ms,
-            100.0 * timing.floor_ms / timing.median_ms
-        );
+        text += &format!("\n{}: {:.1} GFLOP of products per step", timing.case, timing.gflop);
+        if let Some(floor) = timing.floor_ms {
+            let share = 100.0 * floor / timing.median_ms;
+            text += &format!(", {floor:.2} ms at that rate, {share:.0} % of the step");
+        }
     }
     for (format, kernel) in &machine.fake_quant {
-        text += &format!("\nrounding to {format}: {:.1} GB/s, {:.2} of a copy", kernel.gb_s, kernel.of_copy);
+        text += &format!("\nrounding to {format}: {:.1} GB/s", kernel.gb_s);
+        text += &kernel.of_copy.map(|share| format!(", {share:.2} of a copy")).unwrap_or_default();
+    }
+    for (what, why) in &machine.failed {
+        text += &format!("\n{what}: not measured: {why}");
     }
     text
 }

@@ -13,6 +13,8 @@ pub struct Timing {
     pub case: String,
     /// Median milliseconds per step.
     pub median_ms: f64,
+    /// Milliseconds per step: first and third quartile.
+    pub quartiles_ms: [f64; 2],
     /// Milliseconds of the fastest step.
     pub least_ms: f64,
     /// Ratio of the median to the first case's.
@@ -23,8 +25,8 @@ pub struct Timing {
     pub tokens_per_s: f64,
     /// Multiplications and additions of its matrix products, in units of 10^9.
     pub gflop: f64,
-    /// Milliseconds they would take at the rate of one large f32 product.
-    pub floor_ms: f64,
+    /// Milliseconds they would take at the rate of one large f32 product, if that was measured.
+    pub floor_ms: Option<f64>,
     /// Milliseconds of a step's parts: medians; empty on a GPU, where parts overlap.
     pub phases_ms: BTreeMap<&'static str, f64>,
     /// The comparison with another trainer, if it has the mode.

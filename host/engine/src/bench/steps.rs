@@ -14,7 +14,7 @@ use super::{
     other_trainer::{self, OtherTrainer},
     phases::Phases,
     report::{BenchReport, Timing},
-    statistics::{least, median},
+    statistics::{least, median, quartiles},
 };
 use crate::{
     cpu_ops, memory,
@@ -83,7 +83,7 @@ pub fn measure(
     }
     // Before the machine is measured, which takes memory of its own.
     let peak_rss_mb = mb(memory::peak_rss());
-    let machine = Machine::measure(&runs)?;
+    let machine = Machine::measure(&runs);
     Ok(BenchReport {
         size: size.to_string(),
         shape: spec.model.numbers(),
@@ -156,12 +156,13 @@ fn timings(
         Timing {
             case: case.clone(),
             median_ms,
+            quartiles_ms: quartiles(&times.steps),
             least_ms,
             median_ratio: median_ms / first_median,
             least_ratio: least_ms / first_least,
             tokens_per_s: run.setup.tokens_per_step() as f64 / median_ms * 1e3,
             gflop,
-            floor_ms: gflop / machine.matmul_gflop_s * 1e3,
+            floor_ms: machine.matmul_gflop_s.map(|rate| gflop / rate * 1e3),
             phases_ms: times.phases.iter().map(|(name, times)| (*name, median(times))).collect(),
             other: other.and_then(|other| other.beside(case, [median_ms, least_ms])),
         }
