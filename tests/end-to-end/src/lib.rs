@@ -24,7 +24,7 @@ use std::{
 use tempfile::TempDir;
 
 pub use places::{built, fixture, plugin, root, stage};
-pub use random::Random;
+pub use random::{Random, floats};
 pub use runs::{assert_same_run, difference, events};
 
 /// A scratch folder with run files and plugins of its own, deleted at the end.

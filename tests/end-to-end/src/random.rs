@@ -36,3 +36,20 @@ impl Random {
         (self.bits() >> 40) as f64 / f64::from(1 << 24)
     }
 }
+
+/// Inputs of rounding, the same in every run: every binade with both signs, special values, and bit patterns at random, half of them of
+/// ordinary size, where rounding has something to decide. The first `len` of them.
+#[must_use]
+pub fn floats(len: usize) -> Vec<f32> {
+    let mut bits: Vec<u32> = (0..512).map(|top| top << 23).collect();
+    bits.extend((0..512).map(|top| top << 23 | 0x0040_0000));
+    bits.extend([0x7fc0_0000, 0xffc1_2345, 1, 0x8000_0001, 0x7f7f_ffff]);
+    let mut random = Random::seeded(1);
+    while bits.len() < len {
+        bits.push((random.bits() >> 32) as u32);
+    }
+    let ordinary = |(i, bits): (usize, u32)| {
+        if i % 2 == 1 && i > 1100 { bits & 0xbfff_ffff | 0x3000_0000 } else { bits }
+    };
+    bits.into_iter().take(len).enumerate().map(ordinary).map(f32::from_bits).collect()
+}

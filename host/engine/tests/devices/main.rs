@@ -3,5 +3,6 @@
 mod counts;
 mod histograms;
 mod linear;
+mod rounding;
 mod scales;
 mod sums;

@@ -1,30 +1,34 @@
-//! Rounding and training on GPUs: the same numbers as on the CPU, and every CUDA kernel of a step compiled.
+//! Rounding and training on GPUs by commands: the same numbers as on the CPU, and every CUDA kernel of a step compiled. The engine's
+//! test `devices` compares rounding in all formats and modes.
 //!
 //! A feature that a build or a machine lacks is a skip by name. `cargo xtask test-gpu` stages a host with GPU support;
 //! wgpu is tested on any Vulkan device, a software one included, CUDA on a GPU, and its compilation without one.
 
-use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-use altgrad_end_to_end::{Bench, Outcome, Random, TINY, built, fixture, skipped};
+use altgrad_end_to_end::{Bench, Outcome, TINY, built, fixture, floats, skipped};
 
 /// Devices that may be there.
 const DEVICES: [&str; 2] = ["wgpu", "cuda:0"];
-const FORMATS: [&str; 16] = [
-    "E0M7", "E1M6", "E2M1", "E2M3", "E2M5", "E3M2", "E3M4", "E4M3", "E5M10", "E5M2", "E5M6", "E6M1", "E7M0",
-    "E8M7", "INT4", "INT8",
-];
 
-/// The devices that answer; the others are reported as skipped.
+/// The devices that answer, and round a value; the others are reported as skipped.
 fn devices(test: &str) -> Vec<&'static str> {
     let bench = Bench::new();
-    fs::write(bench.path("in.f32"), 1f32.to_le_bytes()).unwrap();
+    fs::write(bench.path("in.f32"), 1.1f32.to_le_bytes()).unwrap();
     let answers = |device: &&str| {
-        let outcome = quantize(&bench, "E5M2", "nearest-even", "1", device, "out.f32");
+        let how = ["formats", "quantize", "E5M2", "--input", "in.f32", "--output", "out.f32"];
+        let outcome = bench.host(&[how.as_slice(), &["--device", *device]].concat());
         if outcome.code == 4 {
             skipped(test, reason(&outcome));
             return false;
         }
         assert_eq!(outcome.code, 0, "{device}: {}", outcome.stderr);
+        assert_eq!(fs::read(bench.path("out.f32")).unwrap(), 1f32.to_le_bytes(), "{device}");
         true
     };
     DEVICES.into_iter().filter(answers).collect()
@@ -35,87 +39,9 @@ fn reason(outcome: &Outcome) -> &str {
     outcome.stderr.lines().find(|line| line.starts_with("error: device")).unwrap_or(&outcome.stderr)
 }
 
-fn quantize(bench: &Bench, format: &str, mode: &str, scale: &str, device: &str, output: &str) -> Outcome {
-    let files = ["--input", "in.f32", "--output", output];
-    let how = ["--rounding", mode, "--scale", scale, "--seed", "7", "--device", device];
-    bench.host(&[&["formats", "quantize", format], how.as_slice(), &files].concat())
-}
-
-/// Every binade with both signs, special values, and bit patterns at random: `len` values.
+/// [`floats`] as a file.
 fn inputs(len: usize) -> Vec<u8> {
-    let mut bits: Vec<u32> = (0..512).map(|top| top << 23).collect();
-    bits.extend((0..512).map(|top| top << 23 | 0x0040_0000));
-    bits.extend([0x7fc0_0000, 0xffc1_2345, 1, 0x8000_0001, 0x7f7f_ffff]);
-    let mut random = Random::seeded(1);
-    while bits.len() < len {
-        bits.push((random.bits() >> 32) as u32);
-    }
-    // Finite values of ordinary size as well: there rounding has something to decide.
-    let ordinary = |(i, bits): (usize, u32)| {
-        if i % 2 == 1 && i > 1100 { bits & 0xbfff_ffff | 0x3000_0000 } else { bits }
-    };
-    bits.into_iter().take(len).enumerate().map(ordinary).flat_map(u32::to_le_bytes).collect()
-}
-
-/// The report's numbers by name: `N elements, amax A` and the metrics.
-fn numbers(stdout: &str) -> Vec<(String, f64)> {
-    let words: Vec<&str> = stdout.split([' ', ',', '\n']).filter(|word| !word.is_empty()).collect();
-    let mut numbers = vec![("elements".into(), words[0].parse().unwrap())];
-    numbers.extend(words[2..].chunks(2).map(|pair| (pair[0].to_string(), pair[1].parse().unwrap())));
-    numbers
-}
-
-/// One test per mode: each starts a host per format and length, which compiles the kernels anew.
-#[test]
-fn devices_round_to_nearest_even_like_the_cpu() {
-    round_like_the_cpu("devices_round_to_nearest_even_like_the_cpu", "nearest-even", "1");
-}
-
-#[test]
-fn devices_round_to_nearest_away_like_the_cpu() {
-    round_like_the_cpu("devices_round_to_nearest_away_like_the_cpu", "nearest-away", "0.75");
-}
-
-#[test]
-fn devices_round_toward_zero_like_the_cpu() {
-    round_like_the_cpu("devices_round_toward_zero_like_the_cpu", "toward-zero", "100");
-}
-
-#[test]
-fn devices_round_stochastically_like_the_cpu() {
-    round_like_the_cpu("devices_round_stochastically_like_the_cpu", "stochastic", "0.001");
-}
-
-fn round_like_the_cpu(test: &str, mode: &str, scale: &str) {
-    for device in devices(test) {
-        let bench = Bench::new();
-        // Multiples of four take vectors, other lengths do not.
-        for len in [40_000, 30_001] {
-            fs::write(bench.path("in.f32"), inputs(len)).unwrap();
-            for format in FORMATS {
-                let what = format!("{format} {mode} scale {scale} of {len} on {device}");
-                let found = quantize(&bench, format, mode, scale, device, "device.f32");
-                let expected = quantize(&bench, format, mode, scale, "cpu", "cpu.f32");
-                assert_eq!((found.code, expected.code), (0, 0), "{what}: {}", found.stderr);
-                let same =
-                    fs::read(bench.path("device.f32")).unwrap() == fs::read(bench.path("cpu.f32")).unwrap();
-                assert!(same, "{what}: values differ");
-                let expected = numbers(&expected.stdout);
-                for ((name, found), (_, expected)) in numbers(&found.stdout).iter().zip(expected) {
-                    // Counts and amax exactly; sums are f32 on a device. What a format cannot reach makes shrinkage -1 exactly, but
-                    // E8M7 reaches all.
-                    let tolerance = match name.as_str() {
-                        "quant/sqnr_db" => 1e-5,
-                        "quant/shrinkage" => 1e-7,
-                        _ => 0.0,
-                    };
-                    // Sums beyond f64's range are infinite, and equal.
-                    let close = *found == expected || (found - expected).abs() <= tolerance;
-                    assert!(close, "{what}: {name} {found}, expected {expected}");
-                }
-            }
-        }
-    }
+    floats(len).into_iter().flat_map(f32::to_le_bytes).collect()
 }
 
 /// Scales of kernels and of main memory, blocks within rows and down columns, tiles, a rotation, ties toward zero.
@@ -277,6 +203,33 @@ fn a_device_without_a_compiler_is_not_available() {
     let outcome = on("auto");
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("device `cuda:0` is not available: "), "{}", outcome.stderr);
+}
+
+/// Small kernels compile without headers, bf16 products do not: a toolkit without them is found before a run begins.
+#[test]
+fn a_device_without_the_headers_of_its_toolkit_is_not_available() {
+    const TEST: &str = "a_device_without_the_headers_of_its_toolkit_is_not_available";
+    let bench = Bench::new();
+    let (toolkit, driver) = match nvrtc().and_then(|toolkit| Ok((toolkit, driver(&bench)?))) {
+        Ok(found) => found,
+        Err(why) => return skipped(TEST, &why),
+    };
+    fs::create_dir_all(bench.path("toolkit/include")).unwrap();
+    fs::write(bench.path("in.f32"), 1f32.to_le_bytes()).unwrap();
+    let libraries = format!("{}:{}", driver.display(), toolkit.join("lib").display());
+    let quantize = |toolkit: &Path| {
+        let args = ["formats", "quantize", "E5M2", "--input", "in.f32", "--output", "out.f32"];
+        let env = [("LD_LIBRARY_PATH", libraries.as_str()), ("CUDA_PATH", toolkit.to_str().unwrap())];
+        bench.host_with(&[args.as_slice(), &["--device", "cuda:0"]].concat(), &env)
+    };
+    let outcome = quantize(&toolkit);
+    if outcome.stderr.contains("this build has no CUDA") {
+        return skipped(TEST, reason(&outcome));
+    }
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let outcome = quantize(&bench.path("toolkit"));
+    assert_eq!(outcome.code, 4, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("CUDA_PATH must name a folder with its include/"), "{}", outcome.stderr);
 }
 
 /// Forward, backward, clipping, the optimizer, rounding in the format's own kernels: all compiled for compute
