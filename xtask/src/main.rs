@@ -33,10 +33,10 @@ usage: cargo xtask COMMAND
                               so, --texts writes all texts for reading
   test [ARGS...]              build (dev), stage into target/altgrad-dev, and cargo test --workspace ARGS...
   test-gpu [ARGS...]          build with CUDA and wgpu (dev), stage into target/altgrad-gpu, and run the GPU tests
-  gpu-bundle [--features F] [--most-mib N]
+  gpu-bundle [--features F] [--most-mib N] [--torch FILE]
                               the GPU tests as an archive, target/altgrad-gpu-bundle.tar.xz, for a machine without Rust: build
-                              (release, CUDA unless F says otherwise) and pack; fails above N MiB (64); unpack there and run:
-                              python3 altgrad-gpu-bundle/run.py";
+                              (release, CUDA unless F says otherwise) and pack, with FILE, a trainer in PyTorch to compare with;
+                              fails above N MiB (64); unpack there and run: python3 altgrad-gpu-bundle/run.py";
 
 /// Folder of a kind's plugins, and the kind in package names.
 const KINDS: [(&str, &str); 3] = [("formats", "format"), ("optimizers", "optimizer"), ("sinks", "sink")];

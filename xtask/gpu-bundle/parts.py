@@ -1,0 +1,141 @@
+"""The parts of the script: a first rounding, the benchmark, the tests, and runs that are killed and resumed."""
+
+import json
+import struct
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import machine
+from processes import PartFailed, PartSkipped
+
+SIZES = ["tiny", "seed", "gpt2"]
+CASES = ["fp32", "fp32+metrics", "bf16", "E5M2", "E5M2+metrics", "hybrid+metrics", "E5M2+metrics+shadow"]
+TESTS = ["devices", "gpu"]
+# Tests at a time: most of their time goes to processes that compile kernels on one core.
+AT_ONCE = 8
+# Most seconds of the parts that are no tests.
+DEVICE, BENCH, BENCH_ALONE, LIST, RESUME = 60, 150, 40, 30, 200
+
+
+def device(bundle):
+    """Whether the device rounds a few values. A part of every call: the next one may be on another machine."""
+    values, rounded = [1.1, -2.7, 0.3], [1.0, -2.5, 0.3125]
+
+    def work(part):
+        source, result = bundle.out / "device.in", bundle.out / "device.out"
+        source.write_bytes(struct.pack("<3f", *values))
+        result.unlink(missing_ok=True)
+        files = ["--input", source, "--output", result]
+        part.call([bundle.host, "formats", "quantize", "E5M2", "--device", bundle.options.device, *files])
+        found = list(struct.unpack("<3f", result.read_bytes()))
+        if found != rounded:
+            raise PartFailed(f"{values} became {found}, not {rounded}")
+        return found
+
+    return bundle.part("device", DEVICE, work, again=True)["status"] == "passed"
+
+
+def bench(bundle):
+    """A part per size that times all cases in turn, and another trainer if one is given."""
+    options = bundle.options
+    for size in options.sizes:
+        bundle.part(f"bench {size}", BENCH, lambda part: times(bundle, part, size, options.cases, bundle.other_trainer))
+
+
+def bench_alone(bundle):
+    """A part per case of each benchmark that failed."""
+    for size in bundle.options.sizes:
+        if bundle.results["parts"][f"bench {size}"]["status"] != "passed":
+            for case in bundle.options.cases:
+                bundle.part(f"bench {size} {case}", BENCH_ALONE, lambda part: times(bundle, part, size, [case], None))
+
+
+def times(bundle, part, size, cases, other):
+    """The report of the host's benchmark."""
+    options = bundle.options
+    command = [bundle.host, "bench", "--json", "--device", options.device, "--size", size]
+    command += ["--steps", options.steps, "--warmup", options.warmup]
+    command += [option for case in cases for option in ("--case", case)]
+    command += ["--turns", 1, "--compare-with", other] if other else []
+    report = json.loads(part.call(command)[0])
+    return {**report, "gpu_after": machine.gpu()}
+
+
+def tests(bundle):
+    """A part that lists the tests of each binary, and a part per test. Tests of rounding begin: they have figures."""
+    listed = [(binary, name) for binary in TESTS for name in names(bundle, binary)]
+    listed.sort(key=lambda test: not test[1].startswith("rounding::devices_round"))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        begun = [pool.submit(one_test, bundle, *test) for test in listed]
+    for test in begun:
+        test.result()
+
+
+def names(bundle, binary):
+    def work(part):
+        listed, _ = part.call([bundle.folder / "tests" / binary, "--list", "--format", "terse"])
+        return [line.removesuffix(": test") for line in listed.splitlines() if line.endswith(": test")]
+
+    return bundle.part(f"tests of {binary}", LIST, work).get("result", [])
+
+
+def one_test(bundle, binary, name):
+    """A part whose result has the test's figures (lines of JSON) and its skips."""
+
+    def work(part):
+        command = [bundle.folder / "tests" / binary, "--exact", name, "--nocapture", "--test-threads", "1"]
+        code, out, err = part.finish(part.start(command))
+        lines = (out + err).splitlines()
+        skips = [line for line in lines if line.startswith("SKIPPED") or " ... ignored" in line]
+        result = {"figures": [json.loads(line) for line in lines if line.startswith('{"')], "skipped": skips}
+        if code != 0:
+            raise PartFailed(f"exit code {code}: {(err or out).strip()[-500:]}", result)
+        # A device that was not asked for may be missing.
+        for line in skips:
+            if "device `" not in line or bundle.missing(line):
+                raise PartSkipped(line, result)
+        return result
+
+    bundle.part(f"test {binary} {name}", bundle.options.test_limit, work)
+
+
+def resume(bundle):
+    """Runs that are killed and resumed, with and without master weights."""
+    bundle.part("kill and resume", RESUME, lambda part: kill_and_resume(bundle, part))
+    stored = ["--set", 'quant.master_weights="none"']
+    name = "kill and resume without master weights"
+    bundle.part(name, RESUME, lambda part: kill_and_resume(bundle, part, *stored))
+
+
+def fresh(bundle, name):
+    """The path of a run that does not exist yet: an interrupted part may have left one."""
+    used = [path.name for path in bundle.out.glob(f"{name}-*")]
+    return bundle.out / f"{name}-{len(used)}"
+
+
+def kill_and_resume(bundle, part, *more):
+    """Kills a run after a checkpoint and resumes it: the record of a whole run, whose weights and metrics it must have."""
+    whole, killed = fresh(bundle, "whole"), fresh(bundle, "killed")
+    steps = bundle.options.train_steps
+    often = ["--max-steps", steps, "--set", f"checkpoint.every={max(1, steps // 10)}", *more]
+
+    def run(folder, *more):
+        command = [bundle.host, "run", bundle.folder / "exp.toml", "--device", bundle.options.device]
+        return [*command, "--out", folder, *often, *more]
+
+    part.call(run(whole))
+    process = part.start(run(killed))
+    while not list(killed.glob("checkpoints/step-*")) and process.poll() is None:
+        part.check_time()
+        time.sleep(0.02)
+    if process.poll() is not None:
+        part.finish(process)
+        raise PartFailed("the run ended before it could be killed")
+    part.kill(process)
+    checkpoints = sorted(path.name for path in killed.glob("checkpoints/step-*"))
+    part.call(run(killed, "--resume"))
+    same = {name: (whole / name).read_bytes() == (killed / name).read_bytes() for name in ("weights.safetensors", "metrics.csv")}
+    result = {"bit_identical": same, "killed_after": checkpoints, "run": json.loads((whole / "run.json").read_text())}
+    if not all(same.values()):
+        raise PartFailed(f"bit-identical: {same}, killed after {checkpoints}", result)
+    return result
