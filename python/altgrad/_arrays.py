@@ -10,6 +10,8 @@ import numpy as np
 
 # Types whose values are all f32 values, by name: ml_dtypes registers further ones with NumPy.
 _EXACT = {"float16", "bfloat16"}
+# Types of PyTorch and ml_dtypes whose bytes are the codes of a format.
+_FLOAT8 = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}
 
 
 def _torch() -> Any:
@@ -23,7 +25,7 @@ def _plain(x: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
     if torch is not None and isinstance(x, torch.Tensor):
         if x.device.type != "cpu":
             raise TypeError(f"the tensor is on {x.device}; move it with `.cpu()` first")
-        x = x.detach()
+        x = x.detach().resolve_neg()
         if x.dtype == torch.bfloat16:
             x = x.float()
         return x.numpy(), torch.from_numpy
@@ -57,11 +59,16 @@ def floats(x: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
     return _aligned(array, np.float32), back
 
 
-def codes(x: Any, bits: int) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
-    """`x` as a C-contiguous array of codes: uint8 for up to 8 bits, else uint16.
+def codes(x: Any, bits: int, name: str) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
+    """`x` as a C-contiguous array of codes of the format `name`: uint8 for up to 8 bits, else uint16.
 
     Raises TypeError for other types, and ValueError for a code beyond the last.
     """
+    own_type = str(getattr(x, "dtype", "")).removeprefix("torch.")
+    if _FLOAT8.get(own_type) == name:
+        torch = _torch()
+        is_tensor = torch is not None and isinstance(x, torch.Tensor)
+        x = x.detach().view(torch.uint8) if is_tensor else x.view(np.uint8)
     array, back = _plain(x)
     dtype = code_type(bits)
     if array.dtype.newbyteorder("=") != dtype:
@@ -136,8 +143,8 @@ class Blocks:
 
     def scales(self, scale: Any) -> np.ndarray:
         """Scales of all blocks: one number for all of them, or an array of `shape`."""
-        array = np.asarray(scale if not hasattr(scale, "detach") else scale.detach())
-        if array.dtype.kind not in "fiu":
+        array = np.asarray(scale) if isinstance(scale, (int, float, list, tuple)) else _plain(scale)[0]
+        if array.dtype.kind not in "fiu" and array.dtype.name not in _EXACT:
             raise TypeError(f"scales must be numbers, found {array.dtype}")
         if array.ndim and array.shape != self.shape:
             raise ValueError(f"scales have the shape {array.shape}, the blocks {self.shape}")

@@ -104,7 +104,7 @@ class Cast(Unchanging):
         return rotated
 
     def _unscaled(self) -> Cast:
-        """The cast with scale 1."""
+        """The cast with scale 1 of the tensor: blocks below it keep their scales."""
         return Cast.__new__(Cast)._set(self._core.unscaled(), Cast._unscaled, self)
 
 
@@ -143,8 +143,8 @@ class Recipe(Unchanging):
     def cast(self, use: str, layer: str = "") -> tuple[Cast | None, str, str]:
         """The cast of one use of an operand (weight, activation, grad, weight_dgrad, activation_wgrad, grad_wgrad or
         weight_grad) in the layer of this name; its source (first, reuse, hp or dequantized); the straight-through
-        estimator. Without a cast, the use is not rounded. `Cast.apply` of a cast with delayed scales takes the scale from the
-        matrix itself, unless it is given the magnitude of earlier steps.
+        estimator. Without a cast, the use is not rounded. The changes of `[[quant.schedule]]` are left out. `Cast.apply` of a cast
+        with delayed scales takes the scale from the matrix itself, unless it is given the magnitude of earlier steps.
 
         Raises ValueError for an unknown use, and for delayed scales of blocks.
         """

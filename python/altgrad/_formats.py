@@ -71,10 +71,12 @@ class Format(Unchanging):
     same shape: tensors for tensors, else arrays of NumPy. Calls release the interpreter's lock and use all threads
     (`set_threads`). A pickled format is read only where its name has the same library.
 
-    Raises ValueError for an unknown format or variant.
+    Raises ValueError for an unknown format or variant, TypeError for a name that is no string.
     """
 
     def __init__(self, name: str, variant: str | None = None) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a format must be a string, found {name!r}")
         full = name if variant is None else f"{name}:{variant}"
         plugins = _loaded.get(name.split(":")[0]) or _of_package()
         self._core: _core.Format = plugins.format(full)
@@ -188,11 +190,12 @@ class Format(Unchanging):
         return back(result), seen
 
     def dequantize(self, codes: Any, *, scale: Any = 1.0, axis: int = -1, block: Any = None) -> Any:
-        """The values of codes, times the inverses of the scales: float32, in the shape of `codes`.
+        """The values of codes, times the inverses of the scales: float32, in the shape of `codes`. E4M3 and E5M2 also take
+        arrays of float8_e4m3fn and float8_e5m2.
 
         Raises TypeError unless codes are uint8 (up to 8 bits) or uint16, ValueError for a code beyond the last.
         """
-        array, back = _arrays.codes(codes, self.bits)
+        array, back = _arrays.codes(codes, self.bits, self.name)
         blocks = _arrays.Blocks(array.shape, block, axis)
         result = np.empty(array.shape, dtype=np.float32)
         self._core.decode(array.reshape(-1), result.reshape(-1), blocks.scales(scale), blocks.core)

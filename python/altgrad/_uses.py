@@ -36,14 +36,11 @@ class History:
         self.amax: list[float] = []
         self.kept = 0.0
 
-    def next(self) -> tuple[bool, float | None]:
-        """True if the scale is 1; else the magnitude that it follows from, None being that of the tensor."""
+    def next(self) -> float | None:
+        """The magnitude that the scale of the next step follows from: 0 stands for scale 1, None for that of the tensor."""
         if not self.amax:
-            return self.first_is_one, None
-        largest = max(self.amax)
-        if largest == 0 and self.keeps_over_zeros:
-            return self.kept == 0, self.kept
-        return False, largest
+            return 0.0 if self.first_is_one else None
+        return max(self.amax) or (self.kept if self.keeps_over_zeros else 0.0)
 
     def record(self, amax: float) -> None:
         """Adds the magnitude of a step."""
@@ -83,12 +80,12 @@ class Use:
 
     def round(self, x: np.ndarray, bits: Bits, records: bool) -> tuple[np.ndarray, np.ndarray | None]:
         """The values of `x`, and the estimator's factor, None being 1. `records`: the step counts for later scales."""
-        if self.cast is None:
+        if self.cast is None or x.size == 0:
             return x, None
         x, signs = np.ascontiguousarray(x), bits.signs(self.name)
-        is_one, amax = self.history.next() if self.history else (False, None)
-        cast = self.cast._unscaled() if is_one else self.cast
-        values, scaled = cast._round(x, bits.rounding(self.site), signs, amax)
+        amax = self.history.next() if self.history else None
+        cast = self.cast._unscaled() if amax == 0 else self.cast
+        values, scaled = cast._round(x, bits.rounding(self.site), signs, amax or None)
         if self.history and records:
             rotated = self.cast._rotate(x, signs)
             self.history.record(float(np.abs(rotated[np.isfinite(rotated)]).max(initial=0)))
@@ -111,6 +108,11 @@ class Uses:
     """All uses of a layer's operands."""
 
     def __init__(self, recipe: Recipe, layer: str) -> None:
+        if recipe._core.has_schedule():
+            raise ValueError(
+                "the recipe changes during a run ([[quant.schedule]]), which a layer cannot follow\n"
+                "hint: remove the schedule, or make a layer for the casts of each phase"
+            )
         self.of: dict[str, Use] = {}
         self.sites = 0
         for name in NAMES:

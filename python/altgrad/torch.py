@@ -6,8 +6,10 @@ The definitions are those of altgrad's training: docs/numerics.md, sections 5.2 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
@@ -18,6 +20,21 @@ from ._formats import Format
 from ._uses import Bits, Uses
 
 _ESTIMATORS = ("identity", "clipped", "relu")
+# What calls of a layer do besides its forward pass.
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+
+
+def _check_type(x: Any) -> None:
+    """Refuses all but tensors of float32 on the CPU."""
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"expected a tensor of float32 on the CPU, got {type(x).__name__}")
+    if x.dtype != torch.float32 or x.device.type != "cpu":
+        raise TypeError(f"expected a tensor of float32 on the CPU, got {x.dtype} on {x.device}")
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    """The values of a tensor, without a copy where possible."""
+    return tensor.detach().resolve_neg().numpy()
 
 
 class _StraightThrough(torch.autograd.Function):
@@ -34,7 +51,7 @@ class _StraightThrough(torch.autograd.Function):
         return (gradient * saved[0] if saved else gradient), None, None
 
 
-def fake_quant(x: torch.Tensor, to: Format | Cast | str, *, ste: str = "identity", **options: Any) -> torch.Tensor:
+def fake_quant(x: torch.Tensor, to: Format | Cast | str, *, ste: str = "identity", **options: Any) -> Any:
     """Rounds `x` to values of a format or by a cast; gradients pass by a straight-through estimator.
 
     x: a CPU tensor of float32, of any shape for a format, of two dimensions for a cast.
@@ -42,21 +59,24 @@ def fake_quant(x: torch.Tensor, to: Format | Cast | str, *, ste: str = "identity
     ste: "identity" (factor 1), "clipped" (0 where the scaled value lies beyond the format's values, else 1; for casts with
         blocks along rows) or "relu" (0 where x <= 0, else 1).
 
+    With the option `stats=True` of a format, returns the tensor and the statistics.
+
     Raises ValueError for another estimator, and what `Format.fake_quant` and `Cast.apply` raise.
     """
     if ste not in _ESTIMATORS:
         raise ValueError(f"ste must be one of {', '.join(_ESTIMATORS)}, found {ste!r}")
-    if x.dtype != torch.float32:
-        raise TypeError(f"expected a tensor of float32, got {x.dtype}")
+    _check_type(x)
     if isinstance(to, str):
         to = Format(to)
-    values = to.apply(x, **options).values if isinstance(to, Cast) else to.fake_quant(x, **options)
+    rounded = to.apply(x, **options).values if isinstance(to, Cast) else to.fake_quant(x, **options)
+    values, *stats = rounded if isinstance(rounded, tuple) else (rounded,)
     factor = None
     if ste == "relu":
         factor = (x > 0).float()
     elif ste == "clipped":
         factor = _inside_of_cast(x, to, options) if isinstance(to, Cast) else _inside_of_format(x, to, options)
-    return _StraightThrough.apply(x, values, factor)
+    result = _StraightThrough.apply(x, values, factor)
+    return (result, *stats) if stats else result
 
 
 def _inside_of_format(x: torch.Tensor, form: Format, options: dict[str, Any]) -> torch.Tensor:
@@ -64,7 +84,7 @@ def _inside_of_format(x: torch.Tensor, form: Format, options: dict[str, Any]) ->
     if isinstance(scale, str):
         scale = form.scales(x, axis=axis, block=block)
     blocks = _arrays.Blocks(tuple(x.shape), block, axis)
-    scaled = x.detach().numpy() * blocks.spread(blocks.scales(scale).reshape(blocks.shape))
+    scaled = _array(x) * blocks.spread(blocks.scales(scale).reshape(blocks.shape))
     return torch.from_numpy(_arrays.inside(scaled, form.table)).float()
 
 
@@ -77,15 +97,17 @@ def _inside_of_cast(x: torch.Tensor, cast: Cast, options: dict[str, Any]) -> tor
 
 
 class _Product(torch.autograd.Function):
-    """`x W^T` and its two gradients, each operand rounded by its cast. The gradients have no derivatives."""
+    """`x W^T` and its two gradients, each operand rounded by its cast, in float32 also under autocast. The gradients have no
+    derivatives."""
 
     @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)
     def forward(
         ctx: Any, x: torch.Tensor, weight: torch.Tensor, uses: Uses, bits: Bits, records: bool
     ) -> torch.Tensor:
         kept, factors = [], []
         for name, second, tensor in (("activation", "activation_wgrad", x), ("weight", "weight_dgrad", weight)):
-            values, factor = uses[name].round(tensor.detach().numpy(), bits, records)
+            values, factor = uses[name].round(_array(tensor), bits, records)
             factors.append(factor)
             # Of the two forms of an operand, a second use needs one.
             kept += [torch.from_numpy(values), tensor if uses[second].source == "hp" else None]
@@ -94,12 +116,13 @@ class _Product(torch.autograd.Function):
         return kept[0] @ kept[2].T
 
     @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         uses, bits, records, (x_factor, w_factor) = ctx.about
-        kept = [None if tensor is None else tensor.detach().numpy() for tensor in ctx.saved_tensors]
+        kept = [None if tensor is None else _array(tensor) for tensor in ctx.saved_tensors]
         x_values, x, w_values, w = kept
-        gradient = gradient.detach().contiguous().numpy()
+        gradient = np.ascontiguousarray(_array(gradient))
         values, _ = uses["grad"].round(gradient, bits, records)
         dx = dw = None
         if ctx.needs_input_grad[0]:
@@ -129,7 +152,9 @@ class QuantLinear(nn.Linear):
     Input `[..., in_features]`, output `[..., out_features]`, float32 on the CPU. Weights stay in float32; the bias and
     its gradient are not rounded. Forward passes in training mode are steps: delayed scales follow from the magnitudes of earlier
     ones. `state_dict` has `step` and these magnitudes (`_extra_state`), so that a restored layer goes on with the same bits; load the
-    state of an `nn.Linear` before it is replaced. Raises ValueError for transforms that do not cancel in a product.
+    state of an `nn.Linear` before it is replaced. `torch.utils.checkpoint` repeats forward passes, and each repetition counts as a step:
+    random bits and delayed scales of the backward pass then differ from those of the forward pass, and magnitudes are recorded
+    twice. Raises ValueError for transforms that do not cancel in a product, and for a recipe with `[[quant.schedule]]`.
     """
 
     def __init__(
@@ -154,17 +179,25 @@ class QuantLinear(nn.Linear):
 
     @classmethod
     def from_linear(cls, linear: nn.Linear, *, recipe: Recipe | str, layer: str = "", seed: int = 0) -> QuantLinear:
-        """A layer with the parameters of `linear`, which both share."""
+        """A layer with the parameters of `linear`, which both share, in the same mode. Raises ValueError for a layer with hooks,
+        which the new layer would not call."""
+        if any(getattr(linear, hooks) for hooks in _HOOKS):
+            raise ValueError(
+                f"the layer {layer!r} has hooks, which the quantized layer does not call\n"
+                "hint: remove the hooks, and register them at the quantized layer"
+            )
         own = cls.__new__(cls)
         nn.Module.__init__(own)
+        own.training = linear.training
         own.in_features, own.out_features = linear.in_features, linear.out_features
         own.weight, own.bias = linear.weight, linear.bias
         own._quantize(recipe, layer, seed)
         return own
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if x.dtype != torch.float32 or x.device.type != "cpu":
-            raise TypeError(f"expected a tensor of float32 on the CPU, got {x.dtype} on {x.device}")
+        _check_type(x)
+        if x.shape[-1:] != (self.in_features,):
+            raise ValueError(f"expected rows of {self.in_features} elements, got the shape {tuple(x.shape)}")
         rows = x.reshape(-1, self.in_features)
         bits = Bits(self.seed, self.step, self._parameter, self._first_site)
         product = _Product.apply(rows, self.weight, self._uses, bits, self.training)
@@ -182,27 +215,57 @@ class QuantLinear(nn.Linear):
         self._uses.restore(state["amax"])
 
 
-def quantize_linears(model: nn.Module, recipe: Recipe | str, *, seed: int = 0) -> nn.Module:
-    """Replaces every `nn.Linear` of a model by a QuantLinear with the same parameters; its name, with ".weight", is that
-    which rules match. Returns the model.
+def quantize_linears(
+    model: nn.Module,
+    recipe: Recipe | str,
+    *,
+    seed: int = 0,
+    filter_fn: Callable[[nn.Module, str], bool] | None = None,
+) -> nn.Module:
+    """Replaces every `nn.Linear` of a model, or those for which `filter_fn(module, name)` is true, by a QuantLinear with the same
+    parameters; its name, with ".weight", is that which rules match. Returns the model.
+
+    A layer under several names is replaced by one layer, whose name is the first of them. Subclasses of `nn.Linear` stay, and so do the
+    projections in `nn.MultiheadAttention`, which reads their weights itself. `nn.TransformerEncoderLayer` does so in evaluations;
+    this fast path is disabled.
 
     `skip_first` and `skip_last` count blocks: the numbered parts of the model that contain linear layers, such as `h.0` of
     `h.0.mlp.c_fc`. Linear layers of a model with the parameters and layers of a run of altgrad-host, in the same order, draw the
     random bits of that run if `seed` is its seed and each step has one forward pass.
+
+    Raises ValueError if nothing is replaced, such as for a model that is itself an `nn.Linear`, and for layers with hooks. The
+    model is then unchanged.
     """
     recipe = Recipe(recipe) if isinstance(recipe, str) else recipe
     parameters = {id(parameter): number for number, parameter in enumerate(model.parameters())}
-    linears = {name: module for name, module in model.named_modules() if type(module) is nn.Linear and name}
-    skipped = _skipped(recipe, list(linears))
+    # The model itself has no name.
+    modules = [(name, module) for name, module in model.named_modules(remove_duplicate=False) if name]
+    linears = [(name, module) for name, module in modules if type(module) is nn.Linear]
+    skipped = _skipped(recipe, [name for name, _ in linears])
+    names: dict[nn.Module, str] = {}
+    for name, linear in linears:
+        names.setdefault(linear, name)
+    layers: dict[nn.Module, QuantLinear] = {}
     sites = 0
-    for name, linear in linears.items():
-        if name in skipped:
+    for linear, name in names.items():
+        if name in skipped or not (filter_fn is None or filter_fn(linear, name)):
             continue
         layer = QuantLinear.from_linear(linear, recipe=recipe, layer=f"{name}.weight", seed=seed)
         layer._parameter, layer._first_site = parameters[id(linear.weight)], sites
         sites += layer._uses.sites
-        parent, _, child = name.rpartition(".")
-        setattr(model.get_submodule(parent), child, layer)
+        layers[linear] = layer
+    if not layers:
+        raise ValueError(
+            "no `nn.Linear` in the model is to be replaced\nhint: for a single layer, use QuantLinear.from_linear"
+        )
+    for name, linear in linears:
+        if linear in layers:
+            parent, _, child = name.rpartition(".")
+            setattr(model.get_submodule(parent), child, layers[linear])
+    for module in model.modules():
+        if isinstance(module, nn.TransformerEncoderLayer):
+            # A condition of the fast path.
+            module.activation_relu_or_gelu = 0
     return model
 
 

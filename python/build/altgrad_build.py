@@ -1,8 +1,8 @@
 """The build backend: puts the format plugins into the package, and lets maturin build the rest.
 
 Two variables name libraries that are built already, so that nothing is built twice: `ALTGRAD_PLUGINS` a folder of plugins, such as
-`target/altgrad/plugins`, and `ALTGRAD_CORE` the compiled half, such as `target/release/lib_core.so`. Without the first, cargo builds the
-plugins; without the second, maturin builds the compiled half.
+`target/altgrad/plugins`, and `ALTGRAD_CORE` the compiled half, such as `target/release/lib_core.so`. Relative paths start at the root of
+the repository. Without the first, cargo builds the plugins; without the second, maturin builds the compiled half.
 """
 
 import base64
@@ -45,7 +45,10 @@ def _built():
 def _stage():
     """Copies the plugins into the package."""
     folder = os.environ.get("ALTGRAD_PLUGINS")
-    libraries = {name: Path(folder) / f"{name}.so" for name in _names()} if folder else _built()
+    libraries = {name: _ROOT / folder / f"{name}.so" for name in _names()} if folder else _built()
+    missing = [str(library) for library in libraries.values() if not Path(library).is_file()]
+    if missing:
+        raise FileNotFoundError(f"ALTGRAD_PLUGINS lacks {', '.join(missing)}")
     shutil.rmtree(_PLUGINS, ignore_errors=True)
     _PLUGINS.mkdir()
     for name, library in libraries.items():
@@ -65,7 +68,7 @@ def _wheel(folder, core):
         metadata += [f"Requires-Dist: {dependency}; extra == '{extra}'" for dependency in dependencies]
     sources = [path for pattern in ("*.py", "*.pyi", "py.typed", "plugins/*.so") for path in sorted(_PACKAGE.glob(pattern))]
     files = {f"{name}/{path.relative_to(_PACKAGE)}": path.read_bytes() for path in sources}
-    files[f"{name}/_core.abi3.so"] = Path(core).read_bytes()
+    files[f"{name}/_core.abi3.so"] = (_ROOT / core).read_bytes()
     files[f"{info}/METADATA"] = ("\n".join(metadata) + "\n").encode()
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: altgrad_build\nRoot-Is-Purelib: false\nTag: {_TAG}\n".encode()
     record = ""

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use altgrad_casts::{Axis, Block, CastError, Grid, Hadamard, Shape, Signs};
+use altgrad_casts::{Axis, Block, CastError, Grid, Hadamard, NonFinite, Scaling, Shape, Signs};
 use altgrad_config::{
     AmaxChoice, RunConfig,
     cast::{CastSection, FirstScaleChoice, ResolvedCast, ZeroBlockChoice, read_cast},
@@ -83,14 +83,16 @@ impl Cast {
         self.history
     }
 
-    /// The cast with scale 1.
+    /// The cast with scale 1 of the tensor. Blocks below it keep their scales, which are those of E4M3 without a scale of the tensor.
     fn unscaled(&self) -> Self {
-        let cast = altgrad_casts::Cast {
-            rounding: self.cast.rounding,
-            block: Block::None,
-            transform: self.cast.transform,
-            ..altgrad_casts::Cast::default()
+        let (block, scaling) = if self.cast.scaling.tensor {
+            // A magnitude that does not come from the tensor poisons nothing.
+            let nonfinite = NonFinite::Skip;
+            (self.cast.block, Scaling { tensor: false, amax: None, nonfinite, ..self.cast.scaling })
+        } else {
+            (Block::None, Scaling::default())
         };
+        let cast = altgrad_casts::Cast { block, scaling, ..self.cast };
         Self { cast, format: self.format.clone(), history: None }
     }
 
@@ -215,6 +217,11 @@ impl Recipe {
     /// A text that gives the same recipe in any directory.
     fn text(&self) -> PyResult<String> {
         self.config.to_toml().map_err(exception)
+    }
+
+    /// True if casts change during the run.
+    fn has_schedule(&self) -> bool {
+        !self.config.quant.schedule.is_empty()
     }
 
     /// Of this many blocks of a model, how many at the start and at the end stay unquantized.

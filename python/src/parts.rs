@@ -4,11 +4,14 @@
 
 use std::{
     num::NonZero,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
 };
 
-use pyo3::prelude::*;
+use pyo3::{exceptions::PyValueError, prelude::*};
 
 /// Elements of a part. Sums of statistics are added part by part, so that they do not depend on the number of threads.
 pub(crate) const PART: usize = 1 << 15;
@@ -29,8 +32,11 @@ pub(crate) fn threads() -> usize {
 
 /// Sets the number of threads of a call; 0: as many as the process may use.
 #[pyfunction]
-pub(crate) fn set_threads(threads: usize) {
-    THREADS.store(threads, Ordering::Relaxed);
+pub(crate) fn set_threads(threads: i64) -> PyResult<()> {
+    let number = usize::try_from(threads)
+        .map_err(|_| PyValueError::new_err(format!("threads must be 0 or more, found {threads}")))?;
+    THREADS.store(number, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Calls `work` with the first element, source and target of every part, and returns its results in the order of the parts.
@@ -42,29 +48,35 @@ pub(crate) fn map<S: Sync, T: Send, R: Send, E: Send>(
     target: &mut [T],
     work: impl Fn(usize, &[S], &mut [T]) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
-    let mut parts: Vec<_> = source
-        .chunks(PART)
-        .zip(target.chunks_mut(PART))
-        .enumerate()
-        .map(|(index, (source, target))| (index * PART, source, target))
-        .collect();
-    let threads = threads().min(parts.len() / PARTS_A_THREAD).max(1);
-    let share = parts.len().div_ceil(threads).max(1);
-    let work = &work;
-    let one = move |parts: &mut [(usize, &[S], &mut [T])]| -> Result<Vec<R>, E> {
-        parts.iter_mut().map(|(first, source, target)| work(*first, source, target)).collect()
+    let threads = threads().min(source.len().div_ceil(PART) / PARTS_A_THREAD).max(1);
+    // The parts that no thread has taken. They are taken in order, so that no error precedes the first that is found.
+    let left = Mutex::new(source.chunks(PART).zip(target.chunks_mut(PART)).enumerate());
+    let take = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let share = || {
+        let mut results = Vec::new();
+        while let Some((index, (source, target))) = take() {
+            let result = work(index * PART, source, target);
+            let is_error = result.is_err();
+            results.push((index, result));
+            if is_error {
+                break;
+            }
+        }
+        results
     };
-    let own = share.min(parts.len());
-    let (own, others) = parts.split_at_mut(own);
-    thread::scope(|scope| {
-        let started: Vec<_> = others.chunks_mut(share).map(|parts| scope.spawn(move || one(parts))).collect();
-        let mut results = one(own)?;
+    let mut results = thread::scope(|scope| {
+        // The parts of a thread that cannot be started are left to the others.
+        let start = |_| thread::Builder::new().spawn_scoped(scope, &share).ok();
+        let started: Vec<_> = (1..threads).map_while(start).collect();
+        let mut results = share();
         for thread in started {
             match thread.join() {
-                Ok(more) => results.extend(more?),
+                Ok(more) => results.extend(more),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        Ok(results)
-    })
+        results
+    });
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
 }

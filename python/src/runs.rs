@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use altgrad_report::{
-    compare::{self, Choice, Comparison},
+    compare::{Comparison, ComparisonChoice},
     find::{self, FoundRuns},
     group,
     run::Run,
 };
 use pyo3::{exceptions::PyValueError, prelude::*};
 use serde_json::{Value, json};
+
+use crate::errors::exception;
 
 /// Threads that read run folders. They run for one call, because a pool does not survive `fork`.
 fn found(paths: &[PathBuf]) -> PyResult<FoundRuns> {
@@ -40,13 +42,17 @@ fn described(run: &Run) -> Value {
     })
 }
 
-/// The runs of folders, as JSON: runs, and what was left out.
+/// The runs of folders, as JSON: runs, and what was left out. JSON has no paths that are not UTF-8, so that their runs are left out.
 #[pyfunction]
 pub(crate) fn find_runs(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<String> {
     let found = py.detach(|| found(&paths))?;
+    let (runs, unnamed): (Vec<&Run>, Vec<&Run>) =
+        found.runs.iter().partition(|run| run.path.to_str().is_some());
+    let left_out = found.left_out.iter().map(|left| (&left.path, left.reason.as_str()));
+    let left_out = left_out.chain(unnamed.iter().map(|run| (&run.path, "its path is not valid UTF-8")));
     let left_out: Vec<Value> =
-        found.left_out.iter().map(|left| json!({ "path": left.path, "reason": left.reason })).collect();
-    let runs: Vec<Value> = found.runs.iter().map(described).collect();
+        left_out.map(|(path, reason)| json!({ "path": path.to_string_lossy(), "reason": reason })).collect();
+    let runs: Vec<Value> = runs.into_iter().map(described).collect();
     Ok(json!({ "runs": runs, "left_out": left_out }).to_string())
 }
 
@@ -62,21 +68,8 @@ pub(crate) fn compare_runs(
 ) -> PyResult<String> {
     let found = py.detach(|| found(&paths))?;
     let groups = group::groups(&found.runs);
-    let named = baseline.or_else(|| found.choice.baseline.clone());
-    let index = named.as_deref().and_then(|name| compare::named(&found.runs, &groups, name));
-    if let (Some(named), None) = (&named, index) {
-        let known: Vec<&str> = groups.iter().map(|group| group.label.as_str()).collect();
-        let known = known.join(", ");
-        return Err(PyValueError::new_err(format!(
-            "no run or configuration is called `{named}`; there are: {known}"
-        )));
-    }
-    let margin = margin.or(found.choice.margin).unwrap_or(compare::MARGIN);
-    if !(margin > 0.0 && margin < 1.0) {
-        return Err(PyValueError::new_err(format!("the margin must lie between 0 and 1, found {margin}")));
-    }
-    let choice = Choice { baseline: index, margin, all_pairs };
-    let comparison = Comparison::new(&found.runs, &groups, choice);
+    let user = ComparisonChoice { baseline, margin };
+    let comparison = Comparison::requested(&found, &groups, &user, all_pairs).map_err(exception)?;
     serde_json::to_string(&comparison).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 

@@ -65,6 +65,20 @@ class Arrays(unittest.TestCase):
         x = values(1000)
         np.testing.assert_array_equal(E4M3.fake_quant(jax.asarray(x)), E4M3.fake_quant(x))
 
+    def test_small_floats_of_ml_dtypes(self):
+        """Scales may have each type that data may have; the bytes of float8 are codes."""
+        ml_dtypes = package("ml_dtypes")
+        x, scales = values(1000), np.float32([2.0, 0.5]).astype(ml_dtypes.bfloat16)
+        x = x[:1000].reshape(2, 500)
+        found = E4M3.fake_quant(x, scale=scales.reshape(2, 1), block="row")
+        np.testing.assert_array_equal(found, E4M3.fake_quant(x, scale=np.float32([[2.0], [0.5]]), block="row"))
+        every = np.arange(256, dtype=np.uint8)
+        for name, other in (("E4M3", ml_dtypes.float8_e4m3fn), ("E5M2", ml_dtypes.float8_e5m2)):
+            form = altgrad.Format(name)
+            np.testing.assert_array_equal(form.dequantize(every.view(other)), form.table)
+            with self.assertRaises(TypeError):
+                altgrad.Format("E3M4").dequantize(every.view(other))
+
     def test_wrong_arguments(self):
         x = np.ones((4, 6), np.float32)
         wrong = [
@@ -98,6 +112,10 @@ class Arrays(unittest.TestCase):
         for arguments in other_types:
             with self.subTest(**arguments), self.assertRaisesRegex(TypeError, "must be an integer"):
                 E4M3.fake_quant(x, **arguments)
+        with self.assertRaisesRegex(TypeError, "must be a string, found 3"):
+            altgrad.Format(3)
+        with self.assertRaises(TypeError):
+            E4M3.fake_quant(x, scale=None)
         with self.assertRaisesRegex(ValueError, "did you mean `E3M4`"):
             altgrad.Format("E4M4")
         with self.assertRaisesRegex(ValueError, "variant"):

@@ -75,6 +75,29 @@ class Process(unittest.TestCase):
         _, status = os.waitpid(child, 0)
         self.assertEqual(status, 0)
 
+    def test_threads_that_cannot_be_started_leave_their_parts_to_the_others(self):
+        """The address space has no room for the stack of another thread."""
+        program = """
+import resource, numpy as np, altgrad
+form = altgrad.Format("E5M2")
+x = np.random.default_rng(0).normal(size=600_000).astype(np.float32)
+values, scales = np.empty_like(x), np.ones(1, np.float32)
+blocks = {"slabs": 1, "columns": x.size, "block_rows": 1, "block_columns": x.size}
+altgrad.set_threads(4)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+limits = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 20), limits[1]))
+form._core.fake_quant(x, values, scales, blocks, "nearest-even", (0, 0, 0))
+resource.setrlimit(resource.RLIMIT_AS, limits)
+print(np.array_equal(values, form.fake_quant(x)))
+"""
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, "True\n"), done.stderr)
+
+    def test_a_number_of_threads_is_not_negative(self):
+        with self.assertRaisesRegex(ValueError, "0 or more, found -1"):
+            altgrad.set_threads(-1)
+
     def test_the_interpreter_ends_while_a_thread_rounds(self):
         program = """
 import threading, numpy as np, altgrad

@@ -109,6 +109,21 @@ class Torch(unittest.TestCase):
             form.fake_quant(x.double())
         with self.assertRaises(TypeError):
             form.fake_quant(torch.ones(3, device="meta"))
+        conjugate = torch.complex(x, x).conj().imag
+        self.assertTrue(conjugate.is_neg())
+        np.testing.assert_array_equal(form.fake_quant(conjugate), form.fake_quant(-x))
+        scale = torch.tensor(0.5, dtype=torch.bfloat16, requires_grad=True)
+        np.testing.assert_array_equal(form.fake_quant(x, scale=scale), form.fake_quant(x, scale=0.5))
+
+    def test_bytes_of_float8_are_codes(self):
+        every = torch.arange(256, dtype=torch.uint8)
+        for name, dtype in (("E4M3", torch.float8_e4m3fn), ("E5M2", torch.float8_e5m2)):
+            form, codes = altgrad.Format(name), every.view(dtype)
+            np.testing.assert_array_equal(form.dequantize(codes).numpy(), form.table)
+            np.testing.assert_array_equal(form.dequantize(codes.view(16, 16).T).numpy(), form.table.reshape(16, 16).T)
+            for other in ("E3M4", "E5M2" if name == "E4M3" else "E4M3"):
+                with self.assertRaises(TypeError):
+                    altgrad.Format(other).dequantize(codes)
 
     def test_codes_and_values_are_those_of_pytorch(self):
         for name, dtype in (("E4M3", torch.float8_e4m3fn), ("E5M2", torch.float8_e5m2), ("E8M7", torch.bfloat16)):
@@ -125,6 +140,15 @@ class Torch(unittest.TestCase):
                 self.assertEqual(x.grad.tolist(), [2.0 * factor for factor in factors])
         with self.assertRaises(ValueError):
             quantized.fake_quant(torch.ones(2), "E4M3", ste="none")
+        for wrong in ([1.0], np.ones(2, np.float32), torch.ones(2).double()):
+            with self.assertRaisesRegex(TypeError, "tensor of float32"):
+                quantized.fake_quant(wrong, "E4M3")
+
+    def test_statistics_beside_an_estimator(self):
+        x = torch.tensor([0.3, 500.0], requires_grad=True)
+        found, stats = quantized.fake_quant(x, "E4M3", ste="clipped", stats=True)
+        found.sum().backward()
+        self.assertEqual((x.grad.tolist(), stats["overflow"]), ([1.0, 0.0], 1))
 
     def test_each_product_has_its_casts(self):
         """The gradients of a layer, written out with casts of matrices."""
@@ -211,6 +235,115 @@ class Torch(unittest.TestCase):
                     self.assertEqual(expected, own)
                 self.assertEqual(found, expected)
 
+    def test_delayed_scales_over_zeros(self):
+        """A last layer of zeros: the gradients before it are zeros in the first step. Their next scale is 1."""
+        delayed = 'activation = "E4M3"\nweight = "E4M3"\ngrad = "E5M2"\n'
+        scalings = ['amax = "delayed"', 'amax = "delayed", zero = "keep"', 'amax = "static"']
+        recipes = [altgrad.Recipe.from_toml(f"[quant]\n{delayed}scaling = {{ {scaling} }}\n") for scaling in scalings]
+        x = torch.ones(4, 16)
+        for recipe in [altgrad.Recipe("te_delayed"), *recipes]:
+            torch.manual_seed(0)
+            model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.Linear(16, 16))
+            torch.nn.init.zeros_(model[1].weight)
+            quantized.quantize_linears(model, recipe)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            losses = []
+            for _ in range(3):
+                loss = (model(x) - 1).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+            self.assertTrue(losses[0] > losses[1] > losses[2], losses)
+
+    def test_block_scales_stay_where_that_of_the_tensor_is_one(self):
+        """The first step of delayed scaling of two levels: block scales alone."""
+        scaling = 'type = "e4m3", tensor = "f32", amax = "delayed", first = "one"'
+        recipe = altgrad.Recipe.from_toml(f'[quant]\nweight = "E2M1"\nblock = 16\nscaling = {{ {scaling} }}\n')
+        torch.manual_seed(0)
+        layer = quantized.QuantLinear(32, 8, bias=False, recipe=recipe)
+        weight = torch.nn.init.normal_(layer.weight, std=0.02).detach()
+        cast = altgrad.Cast('format = "E2M1", block = 16, scaling = { type = "e4m3" }')
+        expected = cast.apply(weight).values
+        self.assertGreater(expected.count_nonzero(), 128)
+        np.testing.assert_array_equal(layer(torch.eye(32)).detach().T.numpy(), expected.numpy())
+
+    def test_autocast_changes_nothing(self):
+        torch.manual_seed(0)
+        layer = quantized.QuantLinear(32, 16, recipe="te_current")
+        x = torch.randn(8, 32, requires_grad=True)
+        found = []
+        for enabled in (False, True):
+            layer.zero_grad()
+            x.grad = None
+            with torch.autocast("cpu", enabled=enabled):
+                y = layer(x)
+                y.square().sum().backward()
+            self.assertEqual(y.dtype, torch.float32)
+            found.append([tensor.detach().clone().numpy() for tensor in (y, x.grad, layer.weight.grad)])
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+    def test_inputs_of_no_rows_and_of_another_width(self):
+        layer = quantized.QuantLinear(16, 8, recipe="te_delayed")
+        x = torch.ones(0, 3, 16, requires_grad=True)
+        y = layer(x)
+        y.sum().backward()
+        self.assertEqual((y.shape, x.grad.shape), ((0, 3, 8), (0, 3, 16)))
+        self.assertEqual(layer.weight.grad.count_nonzero(), 0)
+        before = layer.get_extra_state()
+        for wrong in (torch.ones(4, 8), torch.ones(4, 32), torch.tensor(1.0)):
+            with self.assertRaisesRegex(ValueError, "rows of 16 elements"):
+                layer(wrong)
+        with self.assertRaises(TypeError):
+            layer([1.0])
+        self.assertEqual(layer.get_extra_state(), before)
+
+    def test_replaced_layers(self):
+        """Shared layers stay shared, layers keep their mode, and a filter selects layers."""
+        model = torch.nn.ModuleDict({"a": torch.nn.Linear(4, 4), "b": torch.nn.Linear(4, 4)})
+        model["c"] = model["a"]
+        model["b"].eval()
+        found = quantized.quantize_linears(model, "mxfp8")
+        self.assertIs(found, model)
+        self.assertTrue(all(type(layer) is quantized.QuantLinear for layer in model.values()))
+        self.assertIs(model["a"], model["c"])
+        self.assertEqual([model["a"].training, model["b"].training], [True, False])
+        model, seen = Gpt(), []
+
+        def choose(module, name):
+            seen.append((type(module), name))
+            return name.endswith("c_fc")
+
+        quantized.quantize_linears(model, "mxfp8", filter_fn=choose)
+        self.assertIn((torch.nn.Linear, "h.0.attn.c_attn"), seen)
+        kinds = {name: type(module) is quantized.QuantLinear for name, module in model.named_modules()}
+        self.assertEqual([name for name, is_quantized in kinds.items() if is_quantized], ["h.0.mlp.c_fc", "h.1.mlp.c_fc"])
+
+    def test_models_that_cannot_be_replaced(self):
+        plain = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+        alone = torch.nn.Linear(4, 4)
+        for model, options in ((alone, {}), (torch.nn.Sequential(torch.nn.ReLU()), {}), (plain, {"filter_fn": lambda *_: False})):
+            with self.assertRaisesRegex(ValueError, "no `nn.Linear`"):
+                quantized.quantize_linears(model, "mxfp8", **options)
+        hook = plain[1].register_forward_hook(lambda *_: None)
+        with self.assertRaisesRegex(ValueError, "'1.weight' has hooks"):
+            quantized.quantize_linears(plain, "mxfp8")
+        self.assertTrue(all(type(layer) is torch.nn.Linear for layer in plain))
+        hook.remove()
+        quantized.quantize_linears(plain, "mxfp8")
+
+    def test_an_encoder_layer_rounds_in_evaluations(self):
+        """In evaluations without gradients PyTorch's fast path would use the weights without their layers."""
+        torch.manual_seed(0)
+        model = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+        quantized.quantize_linears(model, altgrad.Recipe.from_toml('[quant]\nweight = "E2M1"\nactivation = "E2M1"\n'))
+        x = torch.randn(2, 3, 16)
+        expected = model(x)
+        model.eval()
+        with torch.no_grad():
+            torch.testing.assert_close(model(x), expected)
+
     def test_blocks_that_are_left_out(self):
         recipe = altgrad.Recipe.from_toml('[quant]\nweight = "E4M3"\nskip_first = 1\nexclude = ["lm_head.weight"]\n')
         model = quantized.quantize_linears(Gpt(), recipe)
@@ -225,7 +358,9 @@ class Torch(unittest.TestCase):
     def test_refused_recipes(self):
         rotated = '[quant]\nweight = "E4M3"\n[quant.cast.weight]\ntransform = { hadamard = 16 }\n'
         delayed = '[quant]\nweight = "E4M3"\nblock = 16\nscaling = { amax = "delayed" }\n'
-        for recipe, why in ((rotated, "transformed differently"), (delayed, "one scale")):
+        changing = '[quant]\nweight = "E4M3"\n[[quant.schedule]]\nat = "80%"\nnone = true\n'
+        refused = ((rotated, "transformed differently"), (delayed, "one scale"), (changing, "quant.schedule"))
+        for recipe, why in refused:
             with self.assertRaisesRegex(ValueError, why):
                 quantized.QuantLinear(32, 32, recipe=altgrad.Recipe.from_toml(recipe))
         with self.assertRaisesRegex(ValueError, "recipe"):
