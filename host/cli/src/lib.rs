@@ -142,7 +142,8 @@ struct ConfigArgs {
     /// Device to use instead of `run.device`: auto, cpu, cuda:N or wgpu.
     #[arg(long)]
     device: Option<DeviceChoice>,
-    /// Run folder to write instead of `<run.out>/<run.name>`.
+    /// Run folder instead of `<run.out>/<run.name>`: `run` writes it, `check` checks that it is free, and `weights export` refuses
+    /// the option.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]

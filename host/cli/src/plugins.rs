@@ -58,7 +58,7 @@ fn list(dir: Option<PathBuf>) -> Result<ExitCode, Diagnostic> {
     let catalog = Catalog::open(&section)?;
     registry::existing(&catalog.folder)?;
     let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).set_header(["kind", "name", "version", "what", "library"]);
+    table.load_style(UTF8_FULL_CONDENSED).set_header(["kind", "name", "version", "description", "library"]);
     for library in &catalog.libraries {
         let file = library.path.file_name().unwrap_or_default().to_string_lossy();
         for plugin in &library.descriptors {

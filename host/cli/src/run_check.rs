@@ -33,7 +33,7 @@ pub(super) fn run(args: &ConfigArgs) -> Result<ExitCode, Diagnostic> {
         (_, Some(last)) if faults.is_empty() => Err(last),
         (_, Some(last)) => {
             faults.iter().for_each(|fault| eprintln!("{fault}\n"));
-            eprintln!("{last}\n\n{} faults", faults.len() + 1);
+            eprintln!("{last}\n\n{} errors", faults.len() + 1);
             Ok(ExitCode::from(last.fault.exit_code()))
         }
         (None, None) => Err(Diagnostic::run("the run file was refused without a reason")),

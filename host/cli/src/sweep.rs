@@ -27,7 +27,7 @@ pub(super) struct SweepArgs {
     /// Threads of each run. Default: the cores divided by the jobs. A resumed sweep keeps its number of threads.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Makes only the runs whose name contains this; may be repeated. The other runs keep their state.
+    /// Runs only the runs whose names contain PART; may be repeated. The other runs keep their state.
     #[arg(long, value_name = "PART")]
     only: Vec<String>,
     /// Parent of the sweep's folder, instead of the matrix's `out`.

@@ -49,8 +49,8 @@ pub struct OptimizerGroup {
     /// Glob pattern on parameters' names, such as `*.ln_*` or `wte.weight`.
     #[serde(rename = "match")]
     pub pattern: String,
-    /// Factor applied to the schedule's learning rate, 0 or more. 0 freezes these parameters, unless the optimizer moves them
-    /// without the learning rate.
+    /// Factor applied to the schedule's learning rate, 0 or more. 0 freezes these parameters, unless the optimizer has steps
+    /// that do not depend on the learning rate.
     #[serde(default = "one")]
     pub lr_scale: f64,
     /// The rest of the table: options of the optimizer, over those of `[optimizer]`.

@@ -159,7 +159,9 @@ fn is_on(format: &String) -> bool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LayerRule {
-    /// Glob pattern on the name of the layer's weight, such as `*.mlp.*` or `h.0.*`. The head is `lm_head.weight`, tied or not.
+    /// Glob pattern on the name of the layer's weight, such as `*.mlp.*` or `h.0.*`. Block 0 has `h.0.attn.c_attn.weight` (qkv),
+    /// `h.0.attn.c_proj.weight` (attention output), `h.0.mlp.c_fc.weight` (MLP up) and `h.0.mlp.c_proj.weight` (MLP down). The head
+    /// is `lm_head.weight`, tied or not.
     #[serde(rename = "match")]
     pub pattern: String,
     /// Format of the weight; `none` switches it off. Default: that of earlier rules.

@@ -34,12 +34,15 @@ pub fn markdown() -> String {
     let mut page = String::from(
         "# Run file\n\n\
          <!-- Made from the types by `cargo xtask docs`: do not edit. -->\n\n\
-         A run is described by one TOML file. Every key has a default, unknown keys are refused with a suggestion, and the resolved\n\
-         file, with every default written out, is in the run folder as `config.toml`. On the command line `--set train.lr=1e-4`\n\
-         overrides a key. `altgrad-host reference schema` prints this page as a JSON Schema, for editors.\n",
+         A run is described by one TOML file. This page lists every key of the host. `[optimizer]` and `[[sink]]` also take the options of their\n\
+         plugins: `altgrad-host plugins inspect target/altgrad/plugins/adamw.so` lists those of `adamw`, and `plugins list` the libraries.\n\n\
+         Every key has a default, unknown keys are refused with a suggestion, and the resolved file, with every default written out, is in\n\
+         the run folder as `config.toml`. On the command line `--set train.lr=1e-4` overrides a key. `altgrad-host reference schema` prints\n\
+         this page as a JSON Schema, for editors.\n",
     );
+    let mut listed = Vec::new();
     for (key, section) in properties(&schema, &complete) {
-        table(&mut page, key, section.0, section.1);
+        table(&mut page, key, section, &mut listed);
     }
     page
 }
@@ -62,8 +65,8 @@ fn properties<'a>(schema: &'a Value, complete: &'a Value) -> Vec<(&'a str, Pair<
     sorted
 }
 
-/// One table: its comment, its keys, then the tables in it.
-fn table(page: &mut String, path: &str, schema: &Value, complete: &Value) {
+/// One table: its comment, its keys, then the tables in it. `listed` has the keys and the path of each table in another.
+fn table(page: &mut String, path: &str, (schema, complete): Pair<'_>, listed: &mut Vec<(Value, String)>) {
     let repeated = elements(schema);
     let heading = if repeated.is_some() { format!("[[{path}]]") } else { format!("[{path}]") };
     let _ = write!(page, "\n## `{heading}`\n\n{}\n", description(schema));
@@ -78,11 +81,10 @@ fn table(page: &mut String, path: &str, schema: &Value, complete: &Value) {
         let _ = writeln!(page, "| `{key}` | {} | {} | {} |", value(schema), default(schema), meaning(schema));
     }
     let keys_of = |schema: &Value| schema["properties"].clone();
-    let mut alike: Vec<(Value, String)> = Vec::new();
     for (key, (schema, complete)) in tables {
         let below = format!("{path}.{key}");
         // Tables with the same keys are listed by their meaning only.
-        match alike.iter().find(|(keys, _)| elements(schema).is_none() && *keys == keys_of(schema)) {
+        match listed.iter().find(|(keys, _)| elements(schema).is_none() && *keys == keys_of(schema)) {
             Some((_, first)) => {
                 let _ = write!(
                     page,
@@ -91,8 +93,8 @@ fn table(page: &mut String, path: &str, schema: &Value, complete: &Value) {
                 );
             }
             None => {
-                table(page, &below, schema, complete);
-                alike.push((keys_of(schema), below));
+                table(page, &below, (schema, complete), listed);
+                listed.push((keys_of(schema), below));
             }
         }
     }

@@ -28,7 +28,8 @@ macro_rules! scaling_tables {
             pub static_amax: Option<f32>,
             /// Headroom above amax in binades, -32 to 32: divides the encode scale by 2^margin.
             pub margin: i32,
-            /// Whether scales are rounded down to powers of two, as in microscaling formats.
+            /// Whether scales of rule `max` are rounded down to powers of two, as in Transformer Engine's block scaling. Those of OCP MX
+            /// have `rule = "floor"`.
             pub pow2: bool,
             $($(#[$meta])* pub $key: Option<$type>,)+
         }

@@ -166,8 +166,8 @@ pub struct ModelSection {
     pub dropout: f32,
     /// Whether linear layers and norms have a bias. nanoGPT reports slightly better and faster training without biases.
     pub bias: bool,
-    /// Whether output layer and token embedding share one matrix, as in GPT-2. A format of this matrix rounds it in the output
-    /// layer. Without master weights the embedding uses the rounded values too.
+    /// Whether output layer and token embedding share one matrix, as in GPT-2. The format of this matrix applies to
+    /// its use in the output layer. Without master weights the embedding uses the rounded values too.
     pub tie_weights: bool,
     /// Variant of GELU: `erf` or `tanh`. Published GPT-2 weights were trained with `tanh`.
     pub gelu: GeluChoice,
@@ -294,11 +294,12 @@ pub struct CurvatureSection {
     /// Interval of these measurements in steps; 0 = never. One takes up to `2 (iterations + draws + 2)` forward and backward passes
     /// of `batches` batches, and one of each sequence.
     pub every: u64,
-    /// Batches of the sample of the training split that all values are of, at least 1; the same in all steps.
+    /// Number of batches in the sample of the training split from which all values are computed, at least 1; the same in all steps.
     pub batches: u64,
     /// Random vectors for the trace of the Hessian, at least 1. The standard error of the trace needs 2.
     pub draws: u32,
-    /// Most products with the Hessian for its largest eigenvalue, at least 1. The value is missing if it has not converged by then.
+    /// Largest number of Hessian-vector products in the power iteration, at least 1. The largest eigenvalue is missing if it has not
+    /// converged by then.
     pub iterations: u32,
 }
 

@@ -299,7 +299,7 @@ fn plugin_tables(config: &RunConfig) -> Vec<Rule> {
         rules.push(finite(&key("deadline_s"), sink.deadline_s, seconds, "above 0 and below 3.2e7"));
         let twice = config.sink[..index].iter().any(|other| other == sink);
         rules.push(
-            rule(&[&format!("sink.{index}")], !twice, "the same sink stands twice with the same settings")
+            rule(&[&format!("sink.{index}")], !twice, "the same sink is listed twice with the same settings")
                 .hint("give each its own file, folder or project, or remove one"),
         );
     }

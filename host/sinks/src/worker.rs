@@ -190,7 +190,7 @@ impl Worker {
             let message =
                 format!("sink `{name}` cannot keep up: its queue of {capacity} rows and events is full");
             let hint =
-                "what comes while it is full is missing there; `queue` in its [[sink]] makes it longer";
+                "rows that arrive while it is full are dropped; `queue` in its [[sink]] makes it longer";
             faults.push(SinkFault::Full(Diagnostic::run(message).hint(hint)));
         }
         if let Some(fault) = self.progress.fault().filter(|_| !self.fault_told) {

@@ -134,12 +134,12 @@ impl Matrix {
                 first.name
             ))
             .at(place(first))
-            .hint("add [tune] with what holds for all others"));
+            .hint("add a [tune] table"));
         }
         match tuning.next() {
             None => Ok(()),
             Some(second) => {
-                let message = format!("`{}` and `{}` both say what is tuned", first.name, second.name);
+                let message = format!("`{}` and `{}` both have `tune`", first.name, second.name);
                 Err(Diagnostic::config(message).at(place(second)).hint("only entries of one axis can"))
             }
         }

@@ -94,7 +94,7 @@ impl Mode for TowardZero {
 impl Mode for Stochastic {
     const RANDOM: bool = true;
 
-    /// The probability is exact while at most 32 bits are dropped. Wider cuts (values below 2^-8 of the smallest step)
+    /// The probability is exact while at most 32 bits are dropped. Wider cuts (values below 2^-9 of code 1)
     /// round it down to a multiple of 2^-32.
     #[inline(always)]
     fn round<const E: u32, const M: u32>(magnitude: u32, word: u32) -> u32 {

@@ -1,6 +1,6 @@
 //! Adam's options, and the factors of one update that follow from them.
 //!
-//! The order of operations is that of PyTorch's `torch.optim.AdamW`; factors are computed in f64 and rounded to f32
+//! The order of operations is that of PyTorch's `torch.optim.AdamW` for `beta1 > 0.5`; factors are computed in f64 and rounded to f32
 //! once. Refuses beta = 1, where moments never forget and bias correction divides by zero.
 
 use altgrad_plugin_api::{Config, OptionSpec, ParamInfo, PluginError, StateSpec, StepScalars};
@@ -144,7 +144,8 @@ impl Moments {
     #[inline(always)]
     #[must_use]
     pub fn step(&self, g: f32, m: &mut f32, v: &mut f32) -> f32 {
-        *m += self.mix1 * (g - *m); // = beta1 m + (1 - beta1) g, as PyTorch's lerp_ rounds it.
+        // = beta1 m + (1 - beta1) g, as PyTorch's lerp_ rounds it for beta1 > 0.5.
+        *m += self.mix1 * (g - *m);
         *v = self.beta2 * *v + self.mix2 * g * g;
         let denominator = v.sqrt() / self.correction2_sqrt + self.eps;
         self.step_size * *m / denominator

@@ -85,7 +85,7 @@ fn list(args: &FolderArgs) -> Result<ExitCode, Diagnostic> {
     if table.width() != Some(0) {
         table.set_content_arrangement(ContentArrangement::Dynamic);
     }
-    table.set_header(["format", "bits", "smallest", "largest", "variants", "what"]);
+    table.set_header(["format", "bits", "smallest > 0", "largest", "variants", "description"]);
     let mut refused = Vec::new();
     for name in registry.names(PluginKind::FORMAT) {
         match row(&registry, name) {

@@ -30,7 +30,7 @@ pub fn checks() -> &'static [Check<OptimizerSubject>] {
         [descriptor, descriptor, "name, version, summary and options are well formed, and every default is allowed"]
         [options, options, "no option value makes the constructor panic, and all declared choices and limits work"]
         [states, states, "names are plain and unique, types and roles known, first values finite; the same parameter always has the same"]
-        [scope, scope, "what a step has to see is known, and the same for the same parameter"]
+        [scope, scope, "the scope of a step is a known one, and the same for the same parameter"]
         [rule, rule, "a parameter's rule is one line, the same when asked again, or refused as UNSUPPORTED"]
         [finite, steps::finite, "twenty steps of finite gradients leave finite numbers, on every grid and without one"]
         [moves, steps::moves, "a gradient moves the parameter"]

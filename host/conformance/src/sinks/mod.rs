@@ -52,7 +52,7 @@ macro_rules! __each_sink_check {
             [new_metrics, rows, "metrics that nobody announced, from the first row or later, many at once"]
             [many_rows, rows, "120,000 rows, one after the other"]
             [kept_values, kept, "files of the run folder that hold values of rows hold all of them, to the last digit"]
-            [resume, resume, "a run that ended, in whatever way, goes on from any step; readable files have each step once"]
+            [resume, resume, "a run that ended in any way resumes from any step; readable files have each step once"]
             [resume_again, resume, "resuming at the same step several times, and where nothing was written before"]
             [random_lives, resume, "runs of random rows that are killed and resumed at random; failures name the seed"]
         }

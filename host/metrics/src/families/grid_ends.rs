@@ -10,9 +10,9 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Ends of the grid",
-    text: "Elements that the optimizer's step brings to an end of the grid of the step, before the final rounding: of weights \
-           without master weights, and of all rounded weights if the optimizer's rule depends on the grid (`stiffness-adamw`, \
-           `fp8-manifold`). Missing for parameters that kernels of a GPU update.",
+    text: "Elements of a weight that an update moves to or beyond the smallest or largest grid value, before the final rounding. \
+           They are counted for weights without master weights, and for all rounded weights if the optimizer's rule depends on \
+           the grid (`stiffness-adamw`, `fp8-manifold`). Missing for parameters that kernels of a GPU update.",
     metrics: METRICS,
 };
 

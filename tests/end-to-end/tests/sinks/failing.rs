@@ -161,7 +161,7 @@ fn messages_name_which_of_two_equal_sinks_failed() {
     let outcome = run(&bench, &[]);
     assert_eq!(outcome.code, 2, "{}", outcome.stderr);
     assert!(
-        outcome.stderr.contains("the same sink stands twice with the same settings"),
+        outcome.stderr.contains("the same sink is listed twice with the same settings"),
         "{}",
         outcome.stderr
     );
