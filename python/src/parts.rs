@@ -66,7 +66,7 @@ pub(crate) fn map<S: Sync, T: Send, R: Send, E: Send>(
     };
     let mut results = thread::scope(|scope| {
         // The parts of a thread that cannot be started are left to the others.
-        let start = |_| thread::Builder::new().spawn_scoped(scope, &share).ok();
+        let start = |_| thread::Builder::new().spawn_scoped(scope, share).ok();
         let started: Vec<_> = (1..threads).map_while(start).collect();
         let mut results = share();
         for thread in started {

@@ -1,7 +1,7 @@
 """Records and tables of the sweeps: python3 results/optimizers/evaluate.py [RUNS]
 
 RUNS is the folder of the sweeps' folders (`runs`). Writes losses.csv and rates.csv beside this file, and prints the tables of README.md
-in Markdown. Without RUNS it prints the tables of the recorded files. The formulas are those of results/where/README.md; a test computes the tables again.
+in Markdown. Combinations that RUNS lacks keep their recorded rows. Without RUNS it prints the tables of the recorded files. The formulas are those of results/where/README.md; a test computes the tables again.
 """
 
 import csv
@@ -49,7 +49,13 @@ def rates(results):
 
 
 def write(name, head, rows):
-    rows = list(rows)
+    """Writes the rows; those of a combination replace its recorded ones."""
+    fresh = {}
+    for row in rows:
+        fresh.setdefault(tuple(row[:3]), []).append(row)
+    places = (fresh.get(tuple(row[:3]), [row]) for row in read(name))
+    rows = [rows.pop(0) for rows in places if rows]
+    rows += [row for left in fresh.values() for row in left]
     with open(HERE / name, "w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([head, *rows])
     return rows
