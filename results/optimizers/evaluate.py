@@ -54,7 +54,7 @@ def write(name, head, rows):
     for row in rows:
         fresh.setdefault(tuple(row[:3]), []).append(row)
     places = (fresh.get(tuple(row[:3]), [row]) for row in read(name))
-    rows = [rows.pop(0) for rows in places if rows]
+    rows = [left.pop(0) for left in places if left]
     rows += [row for left in fresh.values() for row in left]
     with open(HERE / name, "w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([head, *rows])
