@@ -163,7 +163,7 @@ fn the_curves_of_the_reference_experiment_are_those_of_its_record() {
         let status = json!({ "name": run, "status": "interrupted" });
         fs::write(path.join("run.json"), status.to_string()).unwrap();
     }
-    let view = page::View::default();
+    let view = page::View { log: true, ..page::View::default() };
     let [svg, csv] = figure(folder.path(), "val_loss", "bf16", &view, "reference/reference.svg");
     assert!(svg.contains(">bf16<") && svg.contains(">E5M2<"), "{csv:.500}");
 }
