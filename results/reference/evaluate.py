@@ -85,6 +85,11 @@ def zeroed_table(rows):
         print(f"| {layer_type} | {' | '.join(of.get(layer_type, '') for of in runs.values())} |")
 
 
+def perplexity(loss):
+    value = math.exp(loss)
+    return f"{value:.2f}" if value < 1e6 else f"{value:.2e}".replace("e+", "e")
+
+
 def table(rows):
     runs = {}
     for label, step, *cells in rows:
@@ -101,7 +106,7 @@ def table(rows):
         cosine, stall = (f"{sum(of[name]) / len(of[name]):.4f}" if of[name] else "" for name in ("gradient_cosine", "bit_stall"))
         overflow = f"{max(of['overflow']):.2e}" if of["overflow"] else ""
         verdict = "baseline" if label == "bf16" else "within 10 %" if abs(ratio - 1) <= MARGIN else "outside 10 %"
-        print(f"| {label} | {step} | {loss:.4f} | {math.exp(loss):.2f} | {ratio:.4f} | {cosine} | {stall} | {overflow} | {verdict} |")
+        print(f"| {label} | {step} | {loss:.4f} | {perplexity(loss)} | {ratio:.4f} | {cosine} | {stall} | {overflow} | {verdict} |")
 
 
 def evaluations(runs):

@@ -201,7 +201,10 @@ fn the_table_of_the_reference_experiment_is_that_of_its_record() {
             _ if (ratio - 1.0).abs() <= 0.1 => "within 10 %",
             _ => "outside 10 %",
         };
-        let start = format!("| {run} | {last} | {own:.4} | {:.2} | {ratio:.4} |", own.exp());
+        let perplexity = own.exp();
+        let perplexity =
+            if perplexity < 1e6 { format!("{perplexity:.2}") } else { format!("{perplexity:.2e}") };
+        let start = format!("| {run} | {last} | {own:.4} | {perplexity} | {ratio:.4} |");
         let end = format!("{verdict} |");
         let row = page.lines().find(|line| line.starts_with(&start) && line.ends_with(&end));
         let row = row.unwrap_or_else(|| panic!("results/reference/README.md lacks {start} ... {end}"));
