@@ -18,6 +18,7 @@ mod run_setup;
 mod scale_warning;
 mod schedule;
 mod value_casts;
+mod vocabulary_limit;
 mod warnings;
 
 pub use build::rounding_of;
