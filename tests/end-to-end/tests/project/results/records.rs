@@ -1,6 +1,6 @@
-//! The tables of results/alerts, results/range, results/e7m0, results/stability and results/reference.
+//! The tables of results/alerts, results/range, results/vocabulary, results/e7m0, results/stability and results/reference.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{difference, differences_to_fp32, family, losses, mean, read};
 
@@ -94,6 +94,40 @@ fn the_interventions_at_the_head_are_those_of_their_records() {
 }
 
 #[test]
+fn the_tables_of_vocabularies_are_those_of_their_records() {
+    const SIZES: [&str; 4] = ["256", "1024", "4096", "16384"];
+    let (page, cells) = (read("results/vocabulary/README.md"), losses("results/vocabulary/losses.csv"));
+    let key = |size: &str, case: &str| vec![size.to_string(), case.to_string()];
+    let others = cells.iter().filter(|(cell, _)| cell[1] != "fp32");
+    let found: BTreeMap<_, _> =
+        others.map(|(cell, of)| (cell.clone(), difference(of, &cells[&key(&cell[0], "fp32")]))).collect();
+    let family = family(&found);
+    let zeroed: BTreeMap<Vec<String>, String> = read("results/vocabulary/zeroed.csv")
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let [size, case, shares @ ..] = &line.split(',').collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
+            let percent = |share: &&str| format!("{:.1}", 100.0 * share.parse::<f64>().unwrap());
+            (key(size, case), shares.iter().map(percent).collect::<Vec<_>>().join(", "))
+        })
+        .collect();
+    let fp32 = SIZES.map(|size| mean(&cells[&key(size, "fp32")].values().copied().collect::<Vec<_>>()));
+    let mut rows = vec![format!("| fp32 | {} |", fp32.map(|loss| format!("{loss:.4}")).join(" | "))];
+    let cases: BTreeSet<&String> = found.keys().map(|cell| &cell[1]).collect();
+    for case in &cases {
+        let row = |cell: &dyn Fn(&str) -> String| format!("| {case} | {} |", SIZES.map(cell).join(" | "));
+        rows.push(row(&|size| family[&key(size, case)].0.clone()));
+        rows.push(row(&|size| format!("{:.4}", family[&key(size, case)].1)));
+        rows.push(row(&|size| zeroed[&key(size, case)].clone()));
+    }
+    let missing: Vec<&String> = rows.iter().filter(|row| !page.contains(*row)).collect();
+    assert!(missing.is_empty(), "results/vocabulary/README.md lacks {missing:#?}");
+    assert_eq!((cases.len(), found.len()), (11, 44));
+}
+
+#[test]
 fn the_table_of_e7m0_is_that_of_its_records() {
     let (page, cells) = (read("results/e7m0/README.md"), losses("results/e7m0/losses.csv"));
     let found = differences_to_fp32(&cells);
@@ -175,7 +209,7 @@ fn the_factors_of_stable_rates_are_those_of_their_records() {
 #[test]
 fn the_table_of_the_reference_experiment_is_that_of_its_record() {
     let page = read("results/reference/README.md");
-    // Held-out loss, gradient cosine, bit stall and overflow by step.
+    // Held-out loss, gradient cosine, unchanged codes and overflow by step.
     let mut runs = BTreeMap::<String, BTreeMap<u64, [Option<f64>; 4]>>::new();
     for line in read("results/reference/steps.csv").lines().skip(1) {
         let [run, step, _, values @ ..] = &line.split(',').collect::<Vec<_>>()[..] else { panic!("{line}") };
