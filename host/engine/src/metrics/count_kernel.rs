@@ -36,7 +36,8 @@ pub(super) fn launch(
     let (client, elements) = (before.client.clone(), before.shape().num_elements());
     let fits = |x: &CubeTensor| x.handle.offset_start.unwrap_or(0).is_multiple_of(16);
     let vectors = elements.is_multiple_of(4) && [&before, &after, &grad].into_iter().all(fits);
-    let [flags, scale, edge, significand_bits, max_code, nan_code, dead_below, window] = counting.scalars();
+    let [flags, scale, edge, significand_bits, max_code, nan_code, sign, dead_below, window] =
+        counting.scalars();
     count::launch(
         &client,
         CubeCount::new_1d(cubes(elements) as u32),
@@ -54,6 +55,7 @@ pub(super) fn launch(
         significand_bits,
         max_code,
         nan_code,
+        sign,
         dead_below,
         window,
     );
@@ -73,10 +75,11 @@ fn count<N: Size>(
     significand_bits: u32,
     max_code: u32,
     nan_code: u32,
+    sign: u32,
     dead_below: u32,
     window: u32,
 ) {
-    let rule = Rule { flags, scale, edge, significand_bits, max_code, nan_code, dead_below, window };
+    let rule = Rule { flags, scale, edge, significand_bits, max_code, nan_code, sign, dead_below, window };
     let words = Shared::<[Atomic<u32>]>::new_slice(WORDS);
     #[unroll]
     for round in 0..ROUNDS {
@@ -119,6 +122,7 @@ struct Rule {
     significand_bits: u32,
     max_code: u32,
     nan_code: u32,
+    sign: u32,
     dead_below: u32,
     window: u32,
 }
@@ -139,7 +143,7 @@ impl Rule {
         (self.flags & flag) != 0u32
     }
 
-    /// The 8-bit code of a stored value, to nearest-even, saturating.
+    /// The code of a stored value, to nearest-even, saturating.
     fn code(&self, x: f32) -> u32 {
         let bits = u32::reinterpret(x);
         let magnitude = bits & MAGNITUDE;
@@ -153,7 +157,7 @@ impl Rule {
         let floor = (significand >> shift) + select(self.significand_bits == 0u32, binade, 0u32);
         let steps = (significand + ((1u32 << (shift - 1u32)) - 1u32) + (floor & 1u32)) >> shift;
         let finite = min(steps + (binade << self.significand_bits), self.max_code);
-        select(magnitude > INFINITY, self.nan_code, finite) | ((bits >> 31u32) << 7u32)
+        select(magnitude > INFINITY, self.nan_code, finite) | ((bits >> 31u32) * self.sign)
     }
 
     /// Fine steps from zero of a magnitude: significand steps of f32 at `2^emin` and above.
@@ -252,7 +256,7 @@ impl Tally {
         }
     }
 
-    /// The element's new memory: the codes before the last two updates, and the number of updates for which it has been dead.
+    /// The element's new memory: a word of [`ElementMemory`](super::element_memory::ElementMemory).
     fn remember(&self, before: f32, grad: f32, memory: u32, rule: &Rule) -> u32 {
         let mut codes = memory & 0xffffu32;
         if rule.has(PAST) {

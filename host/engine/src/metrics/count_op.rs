@@ -13,14 +13,56 @@ use parking_lot::Mutex;
 
 use super::{
     count_kernel,
+    element_memory::ElementMemory,
     update_counts::{Counting, WORDS},
 };
-use crate::kernel_text::{cubes, upload};
+use crate::kernel_text::{cubes, download, upload};
 
-/// The memory of a parameter on a device from update to update: the codes of its elements before the last two updates, and the number
-/// of updates without a gradient. One u32 word per element, initially zero.
+/// The memory of a parameter on a device from update to update: the words of an [`ElementMemory`], initially zero.
 #[derive(Debug, Clone, Default)]
-pub struct CountMemory(Arc<Mutex<Option<CubeTensor>>>);
+pub struct CountMemory(Arc<Mutex<Option<Words>>>);
+
+#[derive(Debug)]
+enum Words {
+    /// Not transferred yet.
+    ToCome(Vec<u32>),
+    /// `[n]`: bit patterns of f32.
+    OnDevice(CubeTensor),
+}
+
+impl CountMemory {
+    /// Continues from this memory.
+    pub fn restore(&self, memory: &ElementMemory) {
+        *self.0.lock() = memory.words().map(Words::ToCome);
+    }
+
+    /// Reads the memory back, after the operations that write it; `None` before the first one.
+    ///
+    /// # Errors
+    /// The device's error.
+    pub fn read(&self) -> Result<Option<ElementMemory>, String> {
+        let words = match &*self.0.lock() {
+            None => return Ok(None),
+            Some(Words::ToCome(words)) => words.clone(),
+            Some(Words::OnDevice(words)) => {
+                download::<CubeBackend>(words.clone())?.into_iter().map(f32::to_bits).collect()
+            }
+        };
+        Ok(Some(ElementMemory::of_words(&words)))
+    }
+
+    /// The words of `elements` on the device, to which `upload` transfers them the first time.
+    fn words(&self, elements: usize, upload: impl Fn(Vec<f32>) -> CubeTensor) -> CubeTensor {
+        let mut memory = self.0.lock();
+        let words = match memory.take() {
+            None => upload(vec![0.0; elements]),
+            Some(Words::ToCome(words)) => upload(words.into_iter().map(f32::from_bits).collect()),
+            Some(Words::OnDevice(words)) => words,
+        };
+        *memory = Some(Words::OnDevice(words.clone()));
+        words
+    }
+}
 
 /// One counting.
 #[derive(Debug)]
@@ -62,15 +104,12 @@ impl CountOps for CubeBackend {
         let tensors = [before, after, grad].map(into_contiguous);
         let [before, ..] = &tensors;
         let (elements, device) = (before.shape().num_elements(), before.device());
-        let zeros = |len| upload::<Self>(&device, Shape::from([len]), vec![0.0; len]);
+        let flat = |values: Vec<f32>| upload::<Self>(&device, Shape::from([values.len()]), values);
         let sums = Shape::from([cubes(elements)]);
         let sums = empty_device_contiguous_dtype(before.client.clone(), device.clone(), sums, DType::F32);
-        let (words, mut memory) = (zeros(WORDS), call.memory.0.lock());
-        let memory = if call.counting.remembers() {
-            memory.get_or_insert_with(|| zeros(elements)).clone()
-        } else {
-            zeros(4)
-        };
+        let words = flat(vec![0.0; WORDS]);
+        let memory =
+            if call.counting.remembers() { call.memory.words(elements, flat) } else { flat(vec![0.0; 4]) };
         count_kernel::launch(tensors, call.counting, memory, words.clone(), sums.clone());
         (words, sums)
     }

@@ -15,7 +15,8 @@ use crate::small_numbers::SmallNumbers;
 /// The number of steps that each element has been dead: a byte per element for a window of at most 255 steps, else two.
 #[derive(Debug)]
 pub struct DeadGradients {
-    window: u16,
+    /// Steps after which an element is permanently dead.
+    pub(super) window: u16,
     /// Smaller magnitudes are counted.
     threshold: f32,
     /// For each parameter, the number of steps counted, and the consecutive dead steps of each element.
@@ -38,10 +39,11 @@ impl DeadGradients {
         if self.window == 0 { counting } else { counting.dead(self.threshold * clipped, self.window) }
     }
 
-    /// Records that a device counted a parameter's gradient; call it every step.
+    /// Records that a device counted a parameter's gradient; call it every step. The counts in main memory end.
     pub fn see_on_device(&mut self, param: usize) {
-        if let Some((steps, _)) = self.params.get_mut(param) {
+        if let Some((steps, runs)) = self.params.get_mut(param) {
             *steps += 1;
+            *runs = SmallNumbers::default();
         }
     }
 
@@ -70,8 +72,8 @@ impl DeadGradients {
         runs.update(grad, |run, grad| if grad.abs() < below { run.saturating_add(1) } else { 0 });
     }
 
-    /// The number of counted steps of a parameter, and the consecutive dead steps of its elements; `None` if they are not counted,
-    /// or before the first step.
+    /// The number of counted steps of a parameter, and the consecutive dead steps of its elements, none where a device counts;
+    /// `None` if they are not counted, or before the first step.
     #[must_use]
     pub fn remembered(&self, param: usize) -> Option<(u64, SmallNumbers)> {
         self.params.get(param).filter(|(steps, _)| *steps > 0).cloned()

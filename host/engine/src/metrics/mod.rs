@@ -11,6 +11,7 @@ mod count_kernel;
 pub mod count_op;
 pub mod curvature;
 pub mod dead_gradients;
+pub mod element_memory;
 pub mod family;
 pub mod fidelity;
 pub mod gradients;

@@ -40,8 +40,8 @@ pub(super) const WORDS: usize = SPECTRUM + spectrum::BINS;
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Counting {
     flags: u32,
-    /// f32 bits of scale and `2^emin`; significand bits; largest finite code; NaN's, `u32::MAX` if there is none.
-    grid: [u32; 5],
+    /// f32 bits of scale and `2^emin`; significand bits; largest finite code; NaN's, `u32::MAX` if there is none; the sign's bit.
+    grid: [u32; 6],
     /// f32 bits of the limit, and the window.
     dead: [u32; 2],
 }
@@ -61,8 +61,9 @@ impl Counting {
         fits.then(|| {
             let edge = ((grid.emin() + 127) as u32) << 23;
             let nan = grid.nan_code().map_or(u32::MAX, u32::from);
-            let (bits, max) = (grid.spec().significand_bits, u32::from(grid.max_code()));
-            Self { flags: self.flags | CODES, grid: [scale.to_bits(), edge, bits, max, nan], ..self }
+            let bits = grid.spec().significand_bits;
+            let [max, sign] = [grid.max_code(), grid.sign_bit()].map(u32::from);
+            Self { flags: self.flags | CODES, grid: [scale.to_bits(), edge, bits, max, nan, sign], ..self }
         })
     }
 
@@ -96,11 +97,11 @@ impl Counting {
         self.flags != 0
     }
 
-    /// The kernel's scalars: flags, scale, `2^emin`, M, largest code, NaN's code, limit, window.
+    /// The kernel's scalars: flags, scale, `2^emin`, M, largest code, NaN's code, the sign's bit, limit, window.
     #[cfg(any(feature = "gpu", test))]
-    pub(super) fn scalars(&self) -> [u32; 8] {
-        let [scale, edge, bits, max, nan] = self.grid;
-        [self.flags, scale, edge, bits, max, nan, self.dead[0], self.dead[1]]
+    pub(super) fn scalars(&self) -> [u32; 9] {
+        let [scale, edge, bits, max, nan, sign] = self.grid;
+        [self.flags, scale, edge, bits, max, nan, sign, self.dead[0], self.dead[1]]
     }
 }
 
@@ -176,8 +177,9 @@ mod tests {
         assert_eq!(values.past(), values, "no codes, none that come back");
         let codes = values.codes(&grid(4, 3, Domain::FN), 2.0).unwrap().past().dead(1e-8, 100);
         let edge = 2f32.powi(-6).to_bits();
-        assert_eq!(codes.scalars(), [15, 2f32.to_bits(), edge, 3, 0x7e, 0x7f, 1e-8f32.to_bits(), 100]);
+        assert_eq!(codes.scalars(), [15, 2f32.to_bits(), edge, 3, 0x7e, 0x7f, 0x80, 1e-8f32.to_bits(), 100]);
         assert_eq!(values.codes(&grid(7, 0, Domain::FIN), 1.0).unwrap().scalars()[5], u32::MAX);
+        assert_eq!(values.codes(&grid(2, 1, Domain::FIN), 1.0).unwrap().scalars()[6], 8, "of four bits");
         assert_eq!(values.codes(&grid(5, 10, Domain::IEEE), 1.0), None, "16 bits");
         assert!(!Counting::default().is_due() && Counting::default().dead(1.0, 1).remembers());
     }

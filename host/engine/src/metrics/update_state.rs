@@ -4,9 +4,16 @@ use std::sync::Arc;
 
 use altgrad_base::diagnostic::Diagnostic;
 
-use super::{initial_weights::InitialWeights, update_metrics::UpdateMetrics};
+use super::{
+    element_memory::ElementMemory, initial_weights::InitialWeights, update_metrics::UpdateMetrics,
+    updates::PastCodes,
+};
 use crate::{
-    model::{Layout, layout::ParamSpec},
+    model::{
+        Layout,
+        layout::{ParamId, ParamSpec},
+    },
+    small_numbers::SmallNumbers,
     tensor_file::{Entry, TensorFile, Values},
 };
 
@@ -28,26 +35,52 @@ fn key(what: &str, spec: &ParamSpec) -> String {
 }
 
 impl UpdateMetrics {
-    /// The state by element, without a copy; of parameters in the layout's order.
-    #[must_use]
-    pub fn remembered(&self, layout: &Layout) -> Vec<Entry> {
+    /// The state by element, without a copy of what is in main memory; of parameters in the layout's order. `on_device` reads what
+    /// a device remembers of a parameter.
+    ///
+    /// # Errors
+    /// Those of `on_device`.
+    pub fn remembered(
+        &self,
+        layout: &Layout,
+        on_device: impl Fn(ParamId) -> Result<Option<ElementMemory>, Diagnostic>,
+    ) -> Result<Vec<Entry>, Diagnostic> {
         let mut entries = Vec::new();
         for (param, spec) in layout.specs.iter().enumerate() {
-            // Counts of a device stay there.
-            if let Some((_, runs)) = self.dead.remembered(param).filter(|(_, runs)| runs.len() == spec.len())
-            {
-                entries.push(entry(DEAD, spec, Values::from(&runs)));
-            }
-            if let Some(past) = self.past.get(param) {
-                let codes = [(LAST, &past.last), (EARLIER, &past.earlier)];
-                let known = codes.into_iter().filter(|(_, codes)| !codes.is_empty());
-                entries.extend(known.map(|(what, codes)| entry(what, spec, Values::from(codes))));
-            }
+            let ElementMemory { last, earlier, dead } = self.with_device(param, on_device(param)?);
+            let parts = [(DEAD, dead), (LAST, last), (EARLIER, earlier)];
+            let known = parts.into_iter().filter(|(_, numbers)| !numbers.is_empty());
+            entries.extend(known.map(|(what, numbers)| entry(what, spec, Values::from(&numbers))));
             if let Some(InitialWeights::Kept(initial)) = self.initial.get(param) {
                 entries.push(entry(INITIAL, spec, Values::F32(initial.clone())));
             }
         }
-        entries
+        Ok(entries)
+    }
+
+    /// What main memory remembers of a parameter's elements.
+    #[must_use]
+    pub fn memory(&self, param: ParamId) -> ElementMemory {
+        let codes = self.past.get(param).map(|past| (past.last.clone(), past.earlier.clone()));
+        let (last, earlier) = codes.unwrap_or_default();
+        let dead = self.dead.remembered(param).map(|(_, runs)| runs).unwrap_or_default();
+        ElementMemory { last, earlier, dead }
+    }
+
+    /// What is remembered of a parameter's elements: parts that main memory lacks are those of a device, if it has counted them.
+    fn with_device(&self, param: ParamId, device: Option<ElementMemory>) -> ElementMemory {
+        let own = self.memory(param);
+        let Some(device) = device else { return own };
+        let or = |own: SmallNumbers, counted: bool, of_device: SmallNumbers| {
+            if own.is_empty() && counted { of_device } else { own }
+        };
+        let codes = self.past.get(param).map_or(0, |past| past.on_device);
+        let dead = self.dead.remembered(param).is_some();
+        ElementMemory {
+            last: or(own.last, codes > 0, device.last),
+            earlier: or(own.earlier, codes > 1, device.earlier),
+            dead: or(own.dead, dead, device.dead.up_to(self.dead.window)),
+        }
     }
 
     /// The number of steps for which dead elements were counted, by parameter; empty if they are not counted.
@@ -83,8 +116,8 @@ impl UpdateMetrics {
                 self.dead.restore(param, *steps, runs);
             }
             if let Some(past) = self.past.get_mut(param) {
-                past.last = numbers(LAST)?.unwrap_or_default();
-                past.earlier = numbers(EARLIER)?.unwrap_or_default();
+                let [last, earlier] = [numbers(LAST)?, numbers(EARLIER)?].map(Option::unwrap_or_default);
+                *past = PastCodes::restored(last, earlier);
             }
             let kept = file.f32(&key(INITIAL, spec), &spec.shape)?;
             self.initial.push(match (kept, initial_seed) {
@@ -94,5 +127,55 @@ impl UpdateMetrics {
             });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use altgrad_config::{MetricsSection, ModelSection};
+
+    use super::*;
+    use crate::{metrics::update_counts::UpdateCounts, model::GptShape, tensor_file};
+
+    fn names(entries: &[Entry]) -> Vec<&str> {
+        entries.iter().map(|entry| entry.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_checkpoint_holds_what_a_device_has_counted_and_a_resumed_run_continues_with_it() {
+        let mut layout = Layout::new(&GptShape::new(&ModelSection::default(), 8, 10));
+        layout.specs.truncate(2);
+        let spec = &layout.specs[0];
+        let numbers = |number| SmallNumbers::new(vec![number; spec.len()]);
+        let memory = ElementMemory { last: numbers(3), earlier: numbers(5), dead: numbers(1) };
+        let on_device = |param: ParamId| Ok((param == 0).then(|| memory.clone()));
+        let config = MetricsSection { dead_neuron_window: 2, ..MetricsSection::default() };
+        let new = || UpdateMetrics::new(config, layout.specs.len(), 7);
+        let count = |meter: &mut UpdateMetrics, step: u64| {
+            meter.begin(step, 1.0);
+            meter.gradient_on_device(0);
+            meter.counted(0, spec, &UpdateCounts::default(), true);
+        };
+
+        let all = ["dead/wte.weight", "codes.last/wte.weight", "codes.earlier/wte.weight"];
+        let mut meter = new();
+        for (step, known) in [(1, 0), (2, 2), (3, 3)] {
+            let entries = meter.remembered(&layout, on_device).unwrap();
+            assert_eq!(names(&entries), all[..known], "before step {step}");
+            count(&mut meter, step);
+        }
+
+        let mut bytes = Vec::new();
+        tensor_file::write(meter.remembered(&layout, on_device).unwrap(), &mut bytes).unwrap();
+        let file = TensorFile::parse(Path::new("meter.safetensors"), &bytes).unwrap();
+        let mut resumed = new();
+        resumed.restore(&layout, &meter.dead_steps(), None, &file).unwrap();
+        assert_eq!((resumed.memory(0), resumed.dead_steps()), (memory.clone(), vec![3]));
+        assert_eq!(names(&resumed.remembered(&layout, |_| Ok(None)).unwrap()), all, "not transferred yet");
+        count(&mut resumed, 4);
+        assert_eq!(resumed.memory(0), ElementMemory::default(), "the device has it");
+        assert_eq!(names(&resumed.remembered(&layout, on_device).unwrap()), all);
     }
 }

@@ -167,8 +167,21 @@ pub struct PastCodes {
     pub last: SmallNumbers,
     /// The codes of the step before.
     pub earlier: SmallNumbers,
-    /// Steps in a row whose codes a device remembers instead, up to two.
-    on_device: u8,
+    /// Steps in a row whose codes a device remembers, up to two.
+    pub(super) on_device: u8,
+}
+
+impl PastCodes {
+    /// The codes of a checkpoint, with which main memory or a device continues.
+    #[must_use]
+    pub fn restored(last: SmallNumbers, earlier: SmallNumbers) -> Self {
+        let on_device = match [last.is_empty(), earlier.is_empty()] {
+            [true, _] => 0,
+            [false, true] => 1,
+            [false, false] => 2,
+        };
+        Self { last, earlier, on_device }
+    }
 }
 
 impl Update {
@@ -199,8 +212,8 @@ impl Update {
         let mut all = parts.next().unwrap_or_default();
         parts.for_each(|part| all.add(&part));
         if let Some(past) = past {
-            past.earlier = std::mem::take(&mut past.last);
-            past.last = if all.codes.is_some() { SmallNumbers::new(codes) } else { SmallNumbers::default() };
+            let last = if all.codes.is_some() { SmallNumbers::new(codes) } else { SmallNumbers::default() };
+            *past = PastCodes { earlier: std::mem::take(&mut past.last), last, on_device: 0 };
         }
         all
     }
@@ -215,7 +228,8 @@ impl Update {
         let known = past.as_ref().is_some_and(|past| past.on_device == 2);
         let complete = counts.no_code == 0;
         if let Some(past) = past {
-            past.on_device = if complete { (past.on_device + 1).min(2) } else { 0 };
+            let on_device = if complete { (past.on_device + 1).min(2) } else { 0 };
+            *past = PastCodes { on_device, ..PastCodes::default() };
         }
         let codes = complete.then(|| Codes {
             elements,
@@ -327,6 +341,26 @@ mod tests {
         let two = Codes { returned: Some(2), ..codes };
         assert_eq!(values(&two.add(codes))[3], None, "unknown for one parameter");
         assert_eq!(values(&two.add(two))[3], Some(0.4));
+    }
+
+    #[test]
+    fn a_device_knows_what_returns_after_two_steps_or_from_a_checkpoint() {
+        let returned = |past: &mut PastCodes| {
+            let counts = UpdateCounts { returned: 1, ..UpdateCounts::default() };
+            Update::counted(4, &counts, true, Some(past)).codes.and_then(|codes| codes.returned)
+        };
+        let codes = || SmallNumbers::new(vec![1; 4]);
+        let rows = [
+            (PastCodes::default(), [None, None, Some(1)]),
+            (PastCodes::restored(codes(), SmallNumbers::default()), [None, Some(1), Some(1)]),
+            (PastCodes::restored(codes(), codes()), [Some(1); 3]),
+            // The last step had a value without a code.
+            (PastCodes::restored(SmallNumbers::default(), codes()), [None, None, Some(1)]),
+        ];
+        for (mut past, expected) in rows {
+            assert_eq!([(); 3].map(|()| returned(&mut past)), expected);
+            assert!(past.last.is_empty() && past.earlier.is_empty(), "the device has them");
+        }
     }
 
     #[test]

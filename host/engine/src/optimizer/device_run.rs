@@ -14,7 +14,7 @@ use super::device_op::{Faults, Kept, Prepared, UpdateCall};
 use crate::{
     device::ComputeDevice,
     kernel_text::{PluginKernel, target},
-    metrics::count_op::CountMemory,
+    metrics::{count_op::CountMemory, element_memory::ElementMemory},
     model::layout::ParamId,
 };
 
@@ -96,18 +96,24 @@ impl DeviceRun {
 
     /// A parameter's states, read back.
     pub(super) fn read_states(&self, id: ParamId) -> Result<Vec<Arc<Vec<f32>>>, Diagnostic> {
-        // Queued operations may still write them.
-        self.device.sync().map_err(|error| not_read(&error.to_string()))?;
-        let states = self.kept[id].lock().read().map_err(|why| not_read(&why))?;
+        let states = self.read("an optimizer's states", || self.kept[id].lock().read())?;
         Ok(states.into_iter().map(Arc::new).collect())
+    }
+
+    /// The memory of counting a parameter's updates, read back; `None` if nothing was counted.
+    pub(super) fn read_memory(&self, id: ParamId) -> Result<Option<ElementMemory>, Diagnostic> {
+        self.read("the memory of metrics", || self.memories[id].read())
+    }
+
+    /// Reads what the device keeps, after queued operations, which may still write it.
+    fn read<T>(&self, what: &str, kept: impl FnOnce() -> Result<T, String>) -> Result<T, Diagnostic> {
+        let synced = self.device.sync().map_err(|error| error.to_string());
+        let read = synced.and_then(|()| kept());
+        read.map_err(|why| Diagnostic::run(format!("{what} cannot be read back: {why}")))
     }
 
     /// The first failed call since the last check.
     pub(super) fn check(&self) -> Result<(), Diagnostic> {
         self.faults.lock().take().map_or(Ok(()), Err)
     }
-}
-
-fn not_read(why: &str) -> Diagnostic {
-    Diagnostic::run(format!("an optimizer's states cannot be read back: {why}"))
 }

@@ -2,16 +2,28 @@
 //!
 //! A feature that a build or a machine lacks is a skip by name, as in the tests of `gpu`.
 
-use altgrad_end_to_end::{Bench, Outcome, TINY, skipped};
+use altgrad_end_to_end::{Bench, Outcome, TINY, assert_same_run, skipped};
 
 /// Devices that may be there.
 const DEVICES: [&str; 2] = ["wgpu", "cuda:0"];
 
-/// Trains TINY on a device; `None`, and a skip, if it does not answer.
+/// Trains TINY on a device, in a folder of the same name; `None`, and a skip, if it does not answer.
 fn train(bench: &Bench, test: &str, file: &str, device: &str, log: &str) -> Option<Outcome> {
-    bench.write("run.toml", file);
     let _ = std::fs::remove_dir_all(bench.path(device));
-    let args = ["run", "run.toml", "--device", device, "--out", device, "--quiet"];
+    train_with(bench, test, file, device, &["--out", device], log)
+}
+
+/// The same with these arguments, which name the folder.
+fn train_with(
+    bench: &Bench,
+    test: &str,
+    file: &str,
+    device: &str,
+    args: &[&str],
+    log: &str,
+) -> Option<Outcome> {
+    bench.write("run.toml", file);
+    let args = [&["run", "run.toml", "--device", device, "--quiet"][..], args].concat();
     let outcome = bench.host_with(&args, &[("ALTGRAD_LOG", log)]);
     if outcome.code == 4 {
         let said = outcome.stderr.lines().find(|line| line.starts_with("error: device"));
@@ -188,6 +200,43 @@ fn equal_runs_on_a_device_have_equal_metrics() {
         let lost = first.iter().flatten().find(|(name, _)| name == "update/rounding_loss");
         assert!(lost.is_some_and(|(_, value)| value.is_some()), "{device}");
         assert_eq!(Some(first), run(), "{device}");
+    }
+}
+
+/// A checkpoint holds what counting remembers on the device: codes of the last steps, and the time without a gradient.
+#[test]
+fn a_resumed_run_on_a_device_has_the_metrics_of_an_uninterrupted_one() {
+    const TEST: &str = "a_resumed_run_on_a_device_has_the_metrics_of_an_uninterrupted_one";
+    let bench = Bench::new();
+    for (device, master) in DEVICES.into_iter().flat_map(|device| ["fp32", "none"].map(|kind| (device, kind)))
+    {
+        let file = TINY
+            .replace("eval_interval = 2", "eval_interval = 3")
+            .replace("weight = \"E5M2\"", &format!("weight = \"E5M2\"\nmaster_weights = \"{master}\""));
+        let file = format!(
+            "{file}\n[metrics]\ndead_neuron_window = 2\n[alerts]\ncooldown_s = 0\nnan_cooldown_s = 0\n[[sink]]\nname = \"csv\"\n"
+        );
+        let run = |args: &[&str]| train_with(&bench, TEST, &file, device, args, "warn,wgpu_hal=off");
+        let [whole, parts] = ["whole", "parts"].map(|name| format!("{device}-{master}-{name}"));
+        if run(&["--out", &whole]).is_none() {
+            continue;
+        }
+        run(&["--out", &parts, "--max-steps", "3"]);
+        run(&["--out", &parts, "--resume"]);
+        assert_same_run(&bench, &whole, &parts);
+        let layers = [&whole, &parts].map(|name| bench.read(&format!("{name}/layers.csv")));
+        assert_eq!(layers[0], layers[1], "{whole}");
+        // Both metrics are known from the third step on.
+        let rows = rows(&bench, &parts);
+        let oscillation =
+            |row: &Row| row.iter().any(|(name, value)| name == "update/oscillation" && value.is_some());
+        assert_eq!(
+            [1, 2, 3, 4].map(|step: usize| oscillation(&rows[step])),
+            [false, true, true, true],
+            "{parts}"
+        );
+        let resumed = layers[1].lines().filter(|line| line.starts_with("3,"));
+        assert!(resumed.filter(|line| line.contains("dead_persistent")).count() > 4, "{parts}");
     }
 }
 
