@@ -2,8 +2,7 @@
 //! shapes.
 //!
 //! On the CPU a held tensor shares its buffer with the training, which copies a buffer before it changes it while a checkpoint
-//! holds it. On a GPU the training thread reads the tensors: operations that the tensor library has enqueued on one thread are not
-//! safe when another reads and drops the tensors.
+//! holds it. On a GPU the training thread reads the tensors: reads by another thread would change the fusion of its operations.
 
 use std::{
     collections::HashMap,

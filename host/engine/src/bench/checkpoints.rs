@@ -112,7 +112,7 @@ fn snapshot(state: &TrainState, step: u64) -> Result<Snapshot, Diagnostic> {
         step,
         val_loss: None,
         tensors: StateTensors::of(state)?,
-        carried: state.quant.state(),
+        carried: state.quant.state().read()?,
         alerts: AlertState::default(),
         totals: RunTotals::default(),
         resumes: Vec::new(),

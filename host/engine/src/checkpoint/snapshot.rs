@@ -1,4 +1,8 @@
-//! The content of a checkpoint, taken between two steps: handles and a few numbers. Nothing is copied or read.
+//! The content of a checkpoint, taken between two steps.
+//!
+//! On the CPU its tensors are handles, and nothing is copied. On a GPU the thread that trains has read all of them: a read by
+//! another thread would end the operations that the tensor library fuses, at a time that differs between equal runs, and with them
+//! the order of sums.
 
 use altgrad_alerts::AlertState;
 use altgrad_base::diagnostic::Diagnostic;
@@ -7,7 +11,7 @@ use altgrad_run_folder::record::{CastSwitch, Resume};
 use super::{layout::CheckpointKind, state::RunTotals};
 use crate::{
     model::weights,
-    quant::QuantState,
+    quant::SavedQuantState,
     state::{DynamicLossScale, TrainState},
     tensor_file::{Entry, Values},
 };
@@ -38,7 +42,7 @@ pub struct Snapshot {
     /// The tensors.
     pub tensors: StateTensors,
     /// The state of rounding.
-    pub carried: QuantState,
+    pub carried: SavedQuantState,
     /// The state of alerts.
     pub alerts: AlertState,
     /// Sums over the completed steps.
@@ -51,7 +55,7 @@ impl StateTensors {
     /// The tensors and counters of a run.
     ///
     /// # Errors
-    /// States that a GPU's kernels keep cannot be read.
+    /// What a GPU keeps cannot be read.
     pub fn of(state: &TrainState) -> Result<Self, Diagnostic> {
         let (layout, optimizer) = (&state.params.layout, &state.optimizer);
         let specs = || layout.specs.iter().enumerate();
@@ -71,7 +75,7 @@ impl StateTensors {
         Ok(Self {
             model: model?,
             optimizer: states,
-            meter: state.meter.remembered(layout),
+            meter: state.meter.remembered(layout, |id| optimizer.count_memory(id))?,
             updates: optimizer.updates(),
             dead_steps: state.meter.dead_steps(),
             initial_seed: state.meter.initial_seed(),

@@ -111,7 +111,7 @@ fn fill(
             dead_steps: tensors.dead_steps,
             initial_seed: tensors.initial_seed,
         },
-        quant: carried.read().map_err(other)?,
+        quant: carried,
         alerts,
         plugin: identity.plugins.clone(),
         sink: sinks.into_iter().map(saved).collect(),

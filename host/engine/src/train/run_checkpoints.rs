@@ -1,6 +1,6 @@
 //! The checkpoints during training: the conditions for each.
 
-use altgrad_base::interrupt;
+use altgrad_base::{diagnostic::Diagnostic, interrupt};
 use altgrad_plugin_api::AlertLevel;
 use altgrad_run_folder::events::Event;
 
@@ -29,12 +29,12 @@ impl Run<'_> {
     pub(super) fn checkpoint_now(&mut self, kind: CheckpointKind, val_loss: Option<f64>) {
         match StateTensors::of(&self.state) {
             Ok(tensors) => self.checkpoint(kind, val_loss, self.before.clone(), tensors),
-            Err(fault) => {
-                let step = self.before.step;
-                let event = Event::new(step, AlertLevel::ERROR, "checkpoint_failed", fault.message);
-                self.logger.log_alert(event);
-            }
+            Err(fault) => self.log_failed_checkpoint(self.before.step, fault),
         }
+    }
+
+    fn log_failed_checkpoint(&mut self, step: u64, fault: Diagnostic) {
+        self.logger.log_alert(Event::new(step, AlertLevel::ERROR, "checkpoint_failed", fault.message));
     }
 
     pub(super) fn checkpoint(
@@ -48,6 +48,10 @@ impl Run<'_> {
             return;
         }
         let StepState { step, carried, alerts, totals } = before;
+        let carried = match carried.read() {
+            Ok(carried) => carried,
+            Err(fault) => return self.log_failed_checkpoint(step, fault),
+        };
         let resumes = self.report.resumes.clone();
         let snapshot = Snapshot { kind, step, val_loss, tensors, carried, alerts, totals, resumes };
         let events = self.checkpointer.save(snapshot, self.logger.request_states());
