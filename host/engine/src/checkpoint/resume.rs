@@ -151,6 +151,7 @@ impl Chosen {
         if !anyway && !differences.is_empty() {
             return Err(other_run(&checkpoint, &differences));
         }
+        check_states(&checkpoint, setup, &differences)?;
         let mut remarks: Vec<String> =
             passed_over.iter().map(|damage| format!("passed over {damage}")).collect();
         let remarked = identity.remarks(&checkpoint);
@@ -280,6 +281,26 @@ fn other_run(checkpoint: &Checkpoint, differences: &[Difference]) -> Diagnostic 
         .hint("restore it, or use `--resume-anyway`, which records the difference and resumes")
 }
 
+/// Refuses states of the optimizer in another format or in other blocks: their codes would be read as other values. A state whose
+/// type has changed has tensors of another type, which are refused when they are read.
+fn check_states(
+    checkpoint: &Checkpoint,
+    setup: &RunSetup,
+    differences: &[Difference],
+) -> Result<(), Diagnostic> {
+    const FIELDS: [&str; 3] = ["format", "block", "expand"];
+    let changes_codes = |difference: &&Difference| {
+        let below = difference.key.strip_prefix("optimizer.states.");
+        let field = below.and_then(|below| below.rsplit_once('.'));
+        field.is_some_and(|(state, field)| {
+            setup.config.optimizer.states.contains_key(state) && FIELDS.contains(&field)
+        })
+    };
+    let Some(difference) = differences.iter().find(changes_codes) else { return Ok(()) };
+    let message = format!("the checkpoint's states of the optimizer do not fit: {difference}");
+    Err(Diagnostic::config(message).at(checkpoint.path.display()).hint(OTHER_RUN))
+}
+
 /// The checkpoint's state for each sink of the run file: that of the first unused sink with the same name.
 fn resumed_sinks(mut kept: Vec<SinkRecord>, config: &RunConfig) -> Result<Vec<ResumedSink>, String> {
     let mut resumed = |name: &str| {
@@ -337,6 +358,9 @@ fn load(
     let file = read::tensors(&path, &bytes)?;
     let record = &checkpoint.state.meter;
     meter.restore(&params.layout, &record.dead_steps, record.initial_seed, &file)?;
+    for id in 0..specs.len() {
+        optimizer.restore_count_memory(id, &meter.memory(id));
+    }
 
     quant
         .restore(&checkpoint.state.quant, fork)

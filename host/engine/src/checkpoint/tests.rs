@@ -69,7 +69,7 @@ fn snapshot(step: u64, val_loss: Option<f64>) -> Snapshot {
         step,
         val_loss,
         tensors,
-        carried: QuantContext::off().state(),
+        carried: SavedQuantState::default(),
         alerts: AlertState::default(),
         totals,
         resumes: Vec::new(),
@@ -413,6 +413,7 @@ fn a_length_that_is_not_the_runs_is_not_taken_into_memory() {
 fn scales_of_other_layers_do_not_fit() {
     let settled = crate::quant::SavedWeightStats {
         layer: "w".into(),
+        grid: String::new(),
         elements: 1,
         words: vec![1],
         sums: Vec::new(),

@@ -235,6 +235,20 @@ impl Site {
         Blocks { columns: width as u64, block_rows: rows as u64, block_columns: columns as u64 }
     }
 
+    /// The grid of a weight in words, the value of its scale left out: `E4M3 with a scale per 1x32 elements`.
+    #[must_use]
+    pub fn grid_name(&self) -> String {
+        let scales = match self.scaling {
+            Scaling::None => "without scales".to_string(),
+            _ if self.has_one_scale() => "with one scale".to_string(),
+            _ => {
+                let [rows, columns] = self.arrangement().tile;
+                format!("with a scale per {rows}x{columns} elements")
+            }
+        };
+        format!("{} {scales}", self.format.plugin().identity.name)
+    }
+
     /// Adds the largest magnitude of a training step to the history, for later scales.
     pub fn record_amax(&self, stats: &QuantStats) {
         let window = match self.scaling {

@@ -39,6 +39,9 @@ pub struct AmaxHistory {
 pub struct SavedWeightStats {
     /// Name of the weight.
     pub layer: String,
+    /// The grid of its codes, as [`Site::grid_name`](super::Site::grid_name) has it; empty in checkpoints that lack it.
+    #[serde(default)]
+    pub grid: String,
     /// Number of rounded elements.
     pub elements: u64,
     /// Counters, as u32 words.
@@ -53,7 +56,16 @@ pub struct SavedWeightStats {
 #[derive(Debug, Clone)]
 pub struct QuantState {
     history: Vec<AmaxHistory>,
-    weights: Vec<(String, PendingStats, Option<Tensor<1>>)>,
+    weights: Vec<StoredWeight>,
+}
+
+/// [`SavedWeightStats`], partly on the device.
+#[derive(Debug, Clone)]
+struct StoredWeight {
+    layer: String,
+    grid: String,
+    stats: PendingStats,
+    scales: Option<Tensor<1>>,
 }
 
 impl QuantContext {
@@ -71,7 +83,8 @@ impl QuantContext {
         });
         let (grid_stats, scales) = (self.grid_stats.lock(), self.weight_scales.lock());
         let weights = grid_stats.iter().map(|(id, stats)| {
-            (self.sites[*id].layer.clone(), stats.clone(), scales.get(id).map(WeightScales::flat))
+            let (site, scales) = (&self.sites[*id], scales.get(id).map(WeightScales::flat));
+            StoredWeight { layer: site.layer.clone(), grid: site.grid_name(), stats: stats.clone(), scales }
         });
         QuantState { history: history.collect(), weights: weights.collect() }
     }
@@ -80,7 +93,8 @@ impl QuantContext {
     /// record magnitudes that the checkpoint lacks start again.
     ///
     /// # Errors
-    /// The checkpoint is of a run with other sites, and this is no fork; or it has no scales for weights without master weights.
+    /// The checkpoint is of a run with other sites, and this is no fork; or it has no scales for weights without master weights, or
+    /// those of another grid.
     pub fn restore(&self, state: &SavedQuantState, fork: bool) -> Result<(), Diagnostic> {
         match self.restore_history(state) {
             Err(_) if fork => {}
@@ -94,6 +108,7 @@ impl QuantContext {
             return Err(misfit("other weights are rounded where their updates end"));
         }
         for ((id, stats), saved) in grid_stats.iter_mut().zip(&state.weights) {
+            self.check_grid(*id, saved)?;
             self.restore_weight_stats(*id, stats, saved)
                 .ok_or_else(|| misfit(&format!("`{}`", saved.layer)))?;
         }
@@ -127,7 +142,17 @@ impl QuantContext {
         lacks.map_or(Ok(()), Err)
     }
 
-    /// `None` if the statistics are those of another weight or another format.
+    /// Refuses a weight that was stored on another grid: its scales would be those of other codes.
+    fn check_grid(&self, id: SiteId, saved: &SavedWeightStats) -> Result<(), Diagnostic> {
+        let (site, was) = (&self.sites[id], &saved.grid);
+        let is = site.grid_name();
+        if site.layer != saved.layer || was.is_empty() || *was == is {
+            return Ok(());
+        }
+        Err(misfit(&format!("`{}` is stored as {is}, was {was}", site.layer)))
+    }
+
+    /// `None` if the statistics are those of another weight, or have another size.
     fn restore_weight_stats(
         &self,
         id: SiteId,
@@ -164,19 +189,19 @@ impl QuantState {
         let requested: Vec<_> = self
             .weights
             .into_iter()
-            .map(|(layer, stats, scales)| {
+            .map(|StoredWeight { layer, grid, stats, scales }| {
                 let (words, sums) = (read_back.ask(stats.words), read_back.ask(stats.sums));
                 let scales = scales.map(|scales| read_back.ask(scales));
-                (layer, stats.elements, words, sums, scales)
+                (layer, grid, stats.elements, words, sums, scales)
             })
             .collect();
         let values = read_back.read()?;
         let bits = |slot| -> Result<Vec<u32>, Diagnostic> {
             Ok(values.get(slot)?.iter().map(|value| value.to_bits()).collect())
         };
-        let weights = requested.into_iter().map(|(layer, elements, words, sums, scales)| {
+        let weights = requested.into_iter().map(|(layer, grid, elements, words, sums, scales)| {
             let scales = scales.map_or(Ok(Vec::new()), bits)?;
-            Ok(SavedWeightStats { layer, elements, words: bits(words)?, sums: bits(sums)?, scales })
+            Ok(SavedWeightStats { layer, grid, elements, words: bits(words)?, sums: bits(sums)?, scales })
         });
         Ok(SavedQuantState { history: self.history, weights: weights.collect::<Result<_, Diagnostic>>()? })
     }

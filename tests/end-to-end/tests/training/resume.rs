@@ -167,6 +167,57 @@ fn a_checkpoint_is_forked_with_other_casts() {
     assert!(run["resumes"].to_string().contains("train.precision"), "{}", run["resumes"]);
 }
 
+/// Codes of another format or of other blocks are not read as if they were those of the run.
+#[test]
+fn a_fork_keeps_the_formats_of_stored_codes() {
+    let bench = Bench::new();
+    bench.write("run.toml", &measured());
+    let states = |keys: &str| format!("optimizer.states={{exp_avg={{format=\"E4M3\", {keys}}}}}");
+    let start = |states: &str, own: &[&str]| {
+        let stored = ["quant.master_weights=none", "quant.stored_scale={rule=\"fixed\"}", states];
+        stored.iter().chain(own).flat_map(|set| ["--set".to_string(), (*set).to_string()]).collect::<Vec<_>>()
+    };
+    let fork = |sets: &[String]| {
+        let from = ["--out", "fork", "--resume-anyway", "--resume", "run/checkpoints/last"];
+        let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+        host(&bench, &[&from[..], &sets].concat())
+    };
+    let block = "quant.block=[1, 4]";
+    let sets = start(&states("block=16"), &[block]);
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    succeeds(&bench, &[&["--out", "run", "--max-steps", "2"], sets.as_slice()].concat());
+    for (states, own, said) in [
+        (
+            states("block=16").replace("E4M3", "E5M2"),
+            [block, "quant.weight=E5M2"],
+            "`optimizer.states.exp_avg.format` is \"E5M2\", was \"E4M3\"",
+        ),
+        (
+            states("block=16, expand=8"),
+            [block, "quant.weight=E5M2"],
+            "`optimizer.states.exp_avg.expand` is 8, was not set",
+        ),
+        (
+            states("block=16"),
+            [block, "quant.weight=E4M3"],
+            "is stored as E4M3 with a scale per 1x4 elements, was E5M2 with a scale per 1x4 elements",
+        ),
+        (
+            states("block=16"),
+            ["quant.block=[4, 1]", "quant.weight=E5M2"],
+            "is stored as E5M2 with a scale per 4x1 elements, was E5M2 with a scale per 1x4 elements",
+        ),
+    ] {
+        let refused = fork(&start(&states, &own));
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
+    }
+    // The rounding of the same codes may change.
+    let states = states("block=16, rounding=\"stochastic\"");
+    let forked = fork(&start(&states, &[block, "quant.weight_rounding=stochastic"]));
+    assert_eq!(forked.code, 0, "{}", forked.stderr);
+}
+
 #[test]
 fn two_halves_are_the_whole_for_every_optimizer() {
     let blocks = "quant.scaling={granularity=\"block\", block=4}";
