@@ -50,7 +50,7 @@ impl TrainModel {
     /// Reads nothing back; statistics of rounding stay pending in the quantizer.
     ///
     /// # Errors
-    /// A parameter has no gradient.
+    /// A parameter has no gradient, or the device failed.
     pub fn gradients(
         &self,
         state: &TrainState,
@@ -59,6 +59,10 @@ impl TrainModel {
         shown: Shown<'_>,
     ) -> Result<Gradients, Diagnostic> {
         let (device, quant) = (state.params.values[0].device(), (&state.quant, state.loss_scale));
+        // Operations that are still queued end here, so that a GPU fuses this step's alike in resumed and uninterrupted runs.
+        device.flush().map_err(|error| {
+            Diagnostic::run(format!("the device failed before the forward pass: {error}"))
+        })?;
         in_pool(&device, || self.backward(&state.params, quant, batches, first_micro_batch, shown))
     }
 
@@ -128,13 +132,13 @@ impl TrainModel {
                 .in_scope(|| self.gpt.objective(&pass, &batch, self.z_loss, gradient));
             let shared = objective.value.mul_scalar(share);
             let scaled = factor.map_or(shared.clone(), |factor| shared.mul_scalar(factor));
-            let tape = tracing::debug_span!("backward").in_scope(|| scaled.backward());
+            let mut tape = tracing::debug_span!("backward").in_scope(|| scaled.backward());
             quant.collect_gradient_stats(&tape);
             if let Some(trace) = trace {
                 trace.collect(&tape, index as u64);
             }
             let grads = weights.iter().zip(&params.layout.specs).enumerate().map(|(id, (weight, spec))| {
-                let grad = weight.grad(&tape);
+                let grad = weight.grad_remove(&mut tape);
                 let grad = grad.ok_or_else(|| Diagnostic::run(format!("`{}` got no gradient", spec.name)))?;
                 if !quant.rounds_weight_gradient(id) {
                     return Ok(grad);
