@@ -10,6 +10,8 @@
 
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
+// Tests compute on the CPU.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod bench;
 mod caught;

@@ -103,7 +103,7 @@ pub fn measure(scores: Tensor<4>, softmax: Tensor<4>) -> Tensor<1> {
     let entropy = (softmax * logarithms).sum_dim(3).neg() * weights;
     let entropy = entropy.sum_dim(0).sum_dim(2).reshape([heads]);
     // The largest element of a tensor may leave NaN out, a sum does not.
-    let lost = entropy.clone().sum().mul_scalar(0.0);
+    let lost = entropy.clone().sum_dim(0).mul_scalar(0.0);
     Tensor::cat(vec![entropy, scores.max() + lost], 0)
 }
 
