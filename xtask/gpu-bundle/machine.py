@@ -1,7 +1,7 @@
 """The machine: its GPU, a Python with PyTorch, and the files of CUDA that the host needs.
 
 The host compiles kernels with libnvrtc, which the loader must find, and with the headers in `$CUDA_PATH/include`. Both come from a
-toolkit or from the wheels that PyTorch requires.
+toolkit or from the wheels that PyTorch requires. The driver refuses kernels that a newer libnvrtc compiled.
 """
 
 import ctypes
@@ -64,8 +64,24 @@ def nvrtc_version(library):
     return None if failed else [major.value, minor.value]
 
 
-def find_cuda(packages):
-    """The library and the headers: of the right major version, else the first ones; None where there is none."""
+def driver_version():
+    """The version of CUDA of the driver, or None without a driver."""
+    number = ctypes.c_int()
+    try:
+        failed = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number))
+    except (OSError, AttributeError):
+        return None
+    return None if failed or not number.value else major_minor(number.value)
+
+
+def major_minor(number):
+    """The version of a number such as 13010, which is 13.1."""
+    return [number // 1000, number % 1000 // 10]
+
+
+def find_cuda(packages, driver):
+    """The library and the headers; None where there is none. Libraries that are not newer than the driver, and headers of the
+    library's version, precede others."""
     folders = toolkits(packages)
     loaded = [Path(folder) for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
     places = [*loaded, *(folder / name for folder in folders for name in LIBRARIES)]
@@ -73,7 +89,8 @@ def find_cuda(packages):
     libraries = [(file, version) for file, version in libraries if version]
     headers = [(folder, headers_version(folder)) for folder in folders]
     headers = [(folder, version) for folder, version in headers if version]
-    return best(libraries), best(headers)
+    library = best([one for one in libraries if driver and one[1] <= driver] or libraries)
+    return library, best([one for one in headers if one[1] == library[1]] or headers)
 
 
 def headers_version(folder):
@@ -82,16 +99,18 @@ def headers_version(folder):
     if not all((include / name).is_file() for name in HEADERS):
         return None
     found = re.search(r"#define\s+CUDA_VERSION\s+(\d+)", (include / "cuda.h").read_text(errors="replace"))
-    return [int(found[1]) // 1000, int(found[1]) % 1000 // 10] if found else None
+    return major_minor(int(found[1])) if found else None
 
 
 def best(found):
+    """The first file of the right major version, else the first one."""
     return next((one for one in found if one[1][0] == CUDA_MAJOR), found[0] if found else (None, None))
 
 
 def use_cuda(packages, links, variables):
     """Sets the variables with which a process finds CUDA: what is used, with its version."""
-    (library, library_version), (headers, headers_version) = find_cuda(packages)
+    driver = driver_version()
+    (library, library_version), (headers, headers_version) = find_cuda(packages, driver)
     if library:
         # A folder without other libraries: those of a toolkit would replace the ones that PyTorch was built with.
         shutil.rmtree(links, ignore_errors=True)
@@ -106,6 +125,7 @@ def use_cuda(packages, links, variables):
     if headers:
         variables["CUDA_PATH"] = str(headers)
     return {
+        "driver_cuda_version": driver,
         "nvrtc": str(library.resolve()) if library else None,
         "nvrtc_version": library_version,
         "headers_version": headers_version,

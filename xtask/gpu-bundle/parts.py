@@ -1,4 +1,4 @@
-"""The parts of the script: a first rounding, the benchmark, the tests, and runs that are killed and resumed."""
+"""The parts of the script: a first rounding, the benchmark, runs that are killed and resumed, and the tests."""
 
 import json
 import struct
@@ -14,7 +14,7 @@ TESTS = ["devices", "gpu"]
 # Tests at a time: most of their time goes to processes that compile kernels on one core.
 AT_ONCE = 8
 # Most seconds of the parts that are no tests.
-DEVICE, BENCH, BENCH_ALONE, LIST, RESUME = 60, 150, 40, 30, 200
+DEVICE, BENCH, BENCH_ALONE, LIST, RESUME = 60, 240, 40, 30, 200
 
 
 def device(bundle):
@@ -36,18 +36,22 @@ def device(bundle):
 
 
 def bench(bundle):
-    """A part per size that times all cases in turn, and another trainer if one is given."""
-    options = bundle.options
+    """A part per size that times all cases in turn, and another trainer if one is given. If it fails, a part per case."""
+    options, other = bundle.options, bundle.other_trainer
     for size in options.sizes:
-        bundle.part(f"bench {size}", BENCH, lambda part: times(bundle, part, size, options.cases, bundle.other_trainer))
+        whole = bundle.part(f"bench {size}", BENCH, lambda part: times(bundle, part, size, options.cases, other))
+        if whole["status"] != "passed":
+            bench_alone(bundle, size)
 
 
-def bench_alone(bundle):
-    """A part per case of each benchmark that failed."""
-    for size in bundle.options.sizes:
-        if bundle.results["parts"][f"bench {size}"]["status"] != "passed":
-            for case in bundle.options.cases:
-                bundle.part(f"bench {size} {case}", BENCH_ALONE, lambda part: times(bundle, part, size, [case], None))
+def bench_alone(bundle, size):
+    """A part per case, without the other trainer, whose failure would lose the case; then parts that compare cases with it."""
+    cases, other = bundle.options.cases, bundle.other_trainer
+    for case in cases:
+        bundle.part(f"bench {size} {case}", BENCH_ALONE, lambda part: times(bundle, part, size, [case], None))
+    # The other trainer computes no metrics.
+    for case in [case for case in cases if other and "+" not in case]:
+        bundle.part(f"bench {size} {case} compared", BENCH_ALONE, lambda part: times(bundle, part, size, [case], other))
 
 
 def times(bundle, part, size, cases, other):

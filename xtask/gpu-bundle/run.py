@@ -3,8 +3,8 @@
 
 The script lies in the unpacked bundle. It looks for CUDA's libnvrtc and headers in the environment (CUDA_PATH, LD_LIBRARY_PATH), beside
 `nvcc`, in /usr/local/cuda*, and in PyTorch's wheels. Its parts, in this order: a first rounding on the device, without which nothing else
-is tried; the benchmark, with a trainer in PyTorch if the bundle has one; tests, some at a time, those of rounding first; runs that are
-killed and resumed; each case of a benchmark that failed. A part that fails or takes too long does not keep others from running.
+is tried; the benchmark, with a trainer in PyTorch if the bundle has one, and if it failed each of its cases; runs that are killed and
+resumed; tests, some at a time, those of rounding first. A part that fails or takes too long does not keep others from running.
 
 `results.json` has the outcome of each part and is replaced whenever a part ends; `log.txt` has the output of all parts. Both are
 copied to $OUT if that is set. A call ends after `--limit` seconds. The next call with the same `--out` skips the parts that have
@@ -115,7 +115,7 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=BUNDLE / "results", help="folder of results (default: %(default)s)")
     parser.add_argument("--continue", dest="before", type=Path, metavar="FILE", help="results of earlier calls, where --out has none")
-    parser.add_argument("--limit", type=float, default=420, help="seconds that this call may take (default: %(default)s)")
+    parser.add_argument("--limit", type=float, default=540, help="seconds that this call may take (default: %(default)s)")
     parser.add_argument("--test-limit", type=float, default=200, help="seconds that a test may take (default: %(default)s)")
     parser.add_argument("--device", default="cuda:0", help="device of all parts but the tests, which use all (default: %(default)s)")
     parser.add_argument("--compare-with", help="another trainer to time in turn, as `altgrad-host bench --help` says")
@@ -135,7 +135,7 @@ def main(arguments):
         if not parts.device(bundle):
             print(f"error: the device does not work: {bundle.results['parts']['device']['reason']}", flush=True)
             return 1
-        for work in (parts.bench, parts.tests, parts.resume, parts.bench_alone):
+        for work in (parts.bench, parts.resume, parts.tests):
             work(bundle)
     except LimitReached:
         print("The limit was reached: another call continues.", flush=True)

@@ -1,13 +1,14 @@
-//! The script of the bundle for a GPU's machine, on the CPU: its parts, their limits, a second call that continues with the results that
-//! were carried back, the files of CUDA that it finds, and a machine without the device.
+//! The script of the bundle for a GPU's machine, on the CPU: its parts, their order and limits, a second call that continues with the
+//! results that were carried back, the files of CUDA that it finds, and a machine without the device.
 
 use std::{
     fs,
     os::unix::fs::{PermissionsExt as _, symlink},
+    path::PathBuf,
     process::{Command, Output},
 };
 
-use altgrad_end_to_end::{Bench, compile_c, root, skipped, stage};
+use altgrad_end_to_end::{Bench, compile_c, compile_c_with, root, skipped, stage};
 use serde_json::Value;
 
 /// Stands for a binary of GPU tests, a few of which fail; one hangs as long as the file `hang` exists, one for ever.
@@ -24,8 +25,26 @@ case "$1 $2" in
 esac
 "#;
 
-/// A C function that says that it is of CUDA 13.0.
-const NVRTC: &str = "int nvrtcVersion(int *major, int *minor) { *major = 13; *minor = 0; return 0; }\n";
+/// Stands for a host that rounds, measures one case at a time but not two, and trains nothing.
+const HOST: &str = r#"#!/bin/sh
+for last; do :; done
+case "$*" in
+"formats "*) printf '\000\000\200\077\000\000\040\300\000\000\240\076' > "$last" ;;
+"bench "*" --case "*" --case "*) echo "two cases fail" >&2; exit 4 ;;
+"bench "*" --compare-with torch") echo '{"compared": true}' ;;
+"bench "*) echo '{"compared": false}' ;;
+*) exit 1 ;;
+esac
+"#;
+
+/// C functions that say that they are of CUDA 13.`MINOR` and 13.0.
+const NVRTC: &str = "int nvrtcVersion(int *major, int *minor) { *major = 13; *minor = MINOR; return 0; }\n";
+const DRIVER: &str = "int cuDriverGetVersion(int *version) { *version = 13000; return 0; }\n";
+
+fn write_executable(bench: &Bench, name: &str, text: &str) {
+    bench.write(name, text);
+    fs::set_permissions(bench.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+}
 
 /// An unpacked bundle with the staged host.
 fn unpacked() -> Bench {
@@ -40,9 +59,7 @@ fn unpacked() -> Bench {
         symlink(stage().join(name), bench.path("bundle").join(name)).unwrap();
     }
     for name in ["gpu", "devices"] {
-        bench.write(&format!("bundle/tests/{name}"), TESTS);
-        fs::set_permissions(bench.path("bundle/tests").join(name), fs::Permissions::from_mode(0o755))
-            .unwrap();
+        write_executable(&bench, &format!("bundle/tests/{name}"), TESTS);
     }
     bench.write("bundle/build.json", r#"{"commit": "0123", "dirty": true}"#);
     bench.write("hang", "");
@@ -50,7 +67,22 @@ fn unpacked() -> Bench {
     bench
 }
 
-fn call(bench: &Bench, device: &str, more: &[&str]) -> Output {
+/// A toolkit of CUDA 13.`minor`: its library, or why it cannot be compiled.
+fn toolkit(bench: &Bench, name: &str, minor: u32) -> Result<PathBuf, String> {
+    for header in ["cuda_bf16.h", "mma.h", "crt/mma.h"] {
+        bench.write(&format!("{name}/include/{header}"), "");
+    }
+    let version = 13000 + 10 * minor;
+    bench.write(&format!("{name}/include/cuda.h"), &format!("#define CUDA_VERSION {version}\n"));
+    bench.write("nvrtc.c", NVRTC);
+    let folder = bench.path(name).join("lib64");
+    fs::create_dir(&folder).unwrap();
+    let library = folder.join("libnvrtc.so.13");
+    compile_c_with(&bench.path("nvrtc.c"), &library, &[&format!("MINOR={minor}")])?;
+    Ok(fs::canonicalize(library).unwrap())
+}
+
+fn script(bench: &Bench, device: &str, more: &[&str]) -> Command {
     let short = [
         "--sizes",
         "tiny",
@@ -69,7 +101,11 @@ fn call(bench: &Bench, device: &str, more: &[&str]) -> Output {
     script.current_dir(bench.path(".")).env("HANG", bench.path("hang")).env("OUT", bench.path("carried"));
     script.env("XDG_STATE_HOME", stage().join("state")).env("CUDA_PATH", bench.path("toolkit"));
     script.env_remove("LD_LIBRARY_PATH");
-    script.output().unwrap()
+    script
+}
+
+fn call(bench: &Bench, device: &str, more: &[&str]) -> Output {
+    script(bench, device, more).output().unwrap()
 }
 
 fn results(bench: &Bench) -> Value {
@@ -84,13 +120,17 @@ fn has_no_python(test: &str) -> bool {
     is_missing
 }
 
+/// The benchmark comes first, then each of its cases if it failed, so that a call that ends early has figures. Tests come last.
 #[test]
 fn a_call_ends_at_its_limit_and_the_next_one_continues() {
     if has_no_python("a_call_ends_at_its_limit_and_the_next_one_continues") {
         return;
     }
     let bench = unpacked();
-    let first = call(&bench, "cpu", &["--limit", "10"]);
+    fs::remove_file(bench.path("bundle/altgrad-host")).unwrap();
+    write_executable(&bench, "bundle/altgrad-host", HOST);
+    let with_trainer = ["--compare-with", "torch"];
+    let first = call(&bench, "cpu", &[&with_trainer[..], &["--limit", "10"]].concat());
     assert_eq!(first.status.code(), Some(3), "{first:?}");
     assert_ne!(results(&bench)["parts"]["test gpu hangs"]["status"], "passed");
     let first_log = bench.read("carried/log.txt");
@@ -98,7 +138,7 @@ fn a_call_ends_at_its_limit_and_the_next_one_continues() {
     // The machine's disk is another one.
     fs::remove_dir_all(bench.path("bundle/results")).unwrap();
     let more = ["--limit", "570", "--test-limit", "10", "--continue", "carried/results.json"];
-    let second = call(&bench, "cpu", &more);
+    let second = call(&bench, "cpu", &[&with_trainer[..], &more].concat());
     assert_eq!(second.status.code(), Some(1), "a part failed: {second:?}");
     let results = results(&bench);
     let (parts, calls) = (&results["parts"], &results["calls"]);
@@ -120,6 +160,47 @@ fn a_call_ends_at_its_limit_and_the_next_one_continues() {
             ("failed".into(), &"not ended after 10.0 s".into())
         );
     }
+    assert_eq!(parts["bench tiny"]["reason"], "exit code 4: two cases fail");
+    for case in ["fp32", "E5M2"] {
+        let is_compared = |part: String| parts[part]["result"]["compared"].as_bool();
+        let alone = is_compared(format!("bench tiny {case}"));
+        let compared = is_compared(format!("bench tiny {case} compared"));
+        assert_eq!((alone, compared), (Some(false), Some(true)), "{parts}");
+    }
+    let log = first_log + &bench.read("carried/log.txt");
+    let ended: Vec<&str> = log.lines().filter_map(|line| line.strip_prefix("== ")).collect();
+    let before_tests = [
+        "device: passed",
+        "bench tiny: failed",
+        "bench tiny fp32: passed",
+        "bench tiny E5M2: passed",
+        "bench tiny fp32 compared: passed",
+        "bench tiny E5M2 compared: passed",
+        "kill and resume: failed",
+        "kill and resume without master weights: failed",
+        "tests of devices: passed",
+    ];
+    assert_eq!(ended.get(..before_tests.len()), Some(before_tests.as_slice()), "{log}");
+    assert!(
+        log.matches("== test gpu fails: failed\n").count() == 1,
+        "a part that ended is not repeated: {log}"
+    );
+}
+
+#[test]
+fn the_benchmark_passes_and_killed_runs_resume() {
+    if has_no_python("the_benchmark_passes_and_killed_runs_resume") {
+        return;
+    }
+    let bench = unpacked();
+    for name in ["gpu", "devices"] {
+        // A binary without tests.
+        write_executable(&bench, &format!("bundle/tests/{name}"), "#!/bin/sh\n");
+    }
+    let outcome = call(&bench, "cpu", &["--limit", "570"]);
+    assert_eq!(outcome.status.code(), Some(0), "{outcome:?}");
+    let results = results(&bench);
+    let parts = &results["parts"];
     for part in ["kill and resume", "kill and resume without master weights"] {
         let result = &parts[part]["result"];
         let resumed = &result["bit_identical"];
@@ -131,11 +212,6 @@ fn a_call_ends_at_its_limit_and_the_next_one_continues() {
     let cases = [0, 1].map(|i| timed["cases"][i]["case"].as_str());
     assert_eq!(cases, [Some("fp32"), Some("E5M2")], "{parts}");
     assert!(timed["machine"]["copy_gb_s"].is_number(), "{parts}");
-    let log = first_log + &bench.read("carried/log.txt");
-    assert!(
-        log.matches("== test gpu fails: failed\n").count() == 1,
-        "a part that ended is not repeated: {log}"
-    );
 }
 
 /// Without the device nothing else is tried. The script has found the files of CUDA by then.
@@ -146,16 +222,10 @@ fn a_machine_without_the_device_fails_at_once() {
         return;
     }
     let bench = unpacked();
-    bench.write("nvrtc.c", NVRTC);
-    for header in ["cuda_bf16.h", "mma.h", "crt/mma.h"] {
-        bench.write(&format!("toolkit/include/{header}"), "");
-    }
-    bench.write("toolkit/include/cuda.h", "#define CUDA_VERSION 13000\n");
-    fs::create_dir(bench.path("toolkit/lib64")).unwrap();
-    let library = bench.path("toolkit/lib64/libnvrtc.so.13");
-    if let Err(why) = compile_c(&bench.path("nvrtc.c"), &library) {
-        return skipped(TEST, &why);
-    }
+    let library = match toolkit(&bench, "toolkit", 0) {
+        Ok(library) => library,
+        Err(why) => return skipped(TEST, &why),
+    };
     let outcome = call(&bench, "cuda:9", &[]);
     assert_eq!(outcome.status.code(), Some(1), "{outcome:?}");
     let said = String::from_utf8_lossy(&outcome.stdout);
@@ -164,7 +234,6 @@ fn a_machine_without_the_device_fails_at_once() {
     let parts: Vec<&String> = results["parts"].as_object().unwrap().keys().collect();
     assert_eq!(parts, ["device"]);
     let cuda = &results["calls"][0];
-    let library = fs::canonicalize(library).unwrap();
     assert_eq!(cuda["nvrtc"].as_str(), library.to_str());
     let thirteen: Value = [13, 0].into_iter().collect();
     assert_eq!((&cuda["nvrtc_version"], &cuda["headers_version"]), (&thirteen, &thirteen));
@@ -172,4 +241,40 @@ fn a_machine_without_the_device_fails_at_once() {
     // The name that the host tries first leads to the library.
     let link = bench.path("bundle/results/nvrtc/libnvrtc.so");
     assert_eq!(fs::canonicalize(link).unwrap(), library);
+}
+
+/// The driver refuses what a newer library compiles, and a library compiles the headers of its own version.
+#[test]
+fn a_library_that_is_newer_than_the_driver_is_not_used() {
+    const TEST: &str = "a_library_that_is_newer_than_the_driver_is_not_used";
+    if has_no_python(TEST) {
+        return;
+    }
+    let bench = unpacked();
+    bench.write("driver/driver.c", DRIVER);
+    let driver = compile_c(&bench.path("driver/driver.c"), &bench.path("driver/libcuda.so.1"));
+    // The script looks into the folder that `CUDA_PATH` names first, then beside `nvcc`.
+    let libraries =
+        driver.and_then(|()| Ok((toolkit(&bench, "toolkit", 1)?, toolkit(&bench, "installed", 0)?)));
+    let library = match libraries {
+        Ok((_, library)) => library,
+        Err(why) => return skipped(TEST, &why),
+    };
+    write_executable(&bench, "installed/bin/nvcc", "#!/bin/sh\n");
+    // Nothing is tried without a host.
+    fs::remove_file(bench.path("bundle/altgrad-host")).unwrap();
+    let path = format!("{}:{}", bench.path("installed/bin").display(), std::env::var("PATH").unwrap());
+    let mut script = script(&bench, "cuda:0", &[]);
+    script.env("LD_LIBRARY_PATH", bench.path("driver")).env("PATH", path);
+    let outcome = script.output().unwrap();
+    assert_eq!(outcome.status.code(), Some(1), "{outcome:?}");
+    let results = results(&bench);
+    let cuda = &results["calls"][0];
+    let thirteen: Value = [13, 0].into_iter().collect();
+    for version in ["driver_cuda_version", "nvrtc_version", "headers_version"] {
+        assert_eq!(cuda[version], thirteen, "{version}: {cuda}");
+    }
+    assert_eq!(cuda["nvrtc"].as_str(), library.to_str());
+    let headers = fs::canonicalize(bench.path("installed")).unwrap();
+    assert_eq!(cuda["CUDA_PATH"].as_str(), headers.to_str());
 }
