@@ -143,6 +143,20 @@ fn weights_without_updates_stay_under_a_dynamic_scale() {
     }
 }
 
+/// Powers of two scale without an error, so that truncation has nothing to remove. Other scales exclude it.
+#[test]
+fn truncation_keeps_weights_without_updates_at_powers_of_two() {
+    for format in MINIFLOATS {
+        let scaling = (POWER_OF_TWO, 0, Some(32));
+        let mut weight = Weight::new(format, Rounding::TOWARD_ZERO, scaling, (initial(64), 64));
+        let before = weight.values.clone();
+        for _ in 0..5 {
+            weight.update(|w, _| w);
+        }
+        assert_eq!(weight.values, before, "{format}");
+    }
+}
+
 #[test]
 fn half_the_largest_value_is_on_most_grids() {
     for format in MINIFLOATS {

@@ -9,7 +9,7 @@ use std::{
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_casts::Block;
 use altgrad_config::{
-    LayerRule, MasterWeightsChoice, PrecisionChoice, QuantSection, RunConfig, StoredScaleChoice,
+    MasterWeightsChoice, PrecisionChoice, QuantSection, RunConfig, StoredScaleChoice,
     cast::{ResolvedCast, UseSourceChoice},
 };
 use altgrad_loader::{FormatPlugin, Registry, instance::KeyedDiagnostic};
@@ -20,6 +20,7 @@ use super::{
     casts::{self, LayerShape},
     crossed_blocks,
     value_casts::{self, ValuePlace, Widths},
+    vocabulary_limit,
 };
 use crate::{
     device::ComputeDevice,
@@ -31,7 +32,7 @@ use crate::{
 };
 
 /// The name of the language-model head, tied or not.
-const HEAD: &str = "lm_head.weight";
+pub(super) const HEAD: &str = "lm_head.weight";
 
 /// The builder of a run's rounding.
 struct Builder<'a> {
@@ -85,7 +86,11 @@ pub(super) fn quant(
         builder.add_value(place)?;
     }
     builder.check_rules()?;
-    if let Some(warning) = crossed_blocks::warning(layers.iter().map(|(_, casts)| casts.as_slice())) {
+    let head = builder.sites.iter().filter(|(layer, _)| *layer == layout.head).map(|(_, site)| site);
+    let crossed = crossed_blocks::warning(layers.iter().map(|(_, casts)| casts.as_slice()));
+    for warning in
+        crossed.into_iter().chain(vocabulary_limit::warning(head, layout.specs[layout.head].shape[0]))
+    {
         tracing::warn!("{warning}");
     }
     let precision = config.train.precision;
@@ -95,6 +100,19 @@ pub(super) fn quant(
     }
     let quant = QuantContext::new(builder.sites, config.quant.master_weights, precision, config.run.seed);
     Ok(quant.with_unrounded(builder.unrounded).with_fast_bf16(device.multiplies_bf16_fast()))
+}
+
+/// The cast of a use of a layer's tensor.
+pub(super) fn cast(config: &QuantSection, layout: &Layout, layer: ParamId, role: Role) -> ResolvedCast {
+    config.cast(role, |rule| is_match(layout, &rule.pattern, layer, role))
+}
+
+/// True if a pattern matches the name of a layer in a role. A head that is tied to the embedding also has its own name, which
+/// is not that of the embedding.
+fn is_match(layout: &Layout, pattern: &str, layer: ParamId, role: Role) -> bool {
+    let matcher = WildMatch::new(pattern);
+    let is_head = layer == layout.head && role != Role::Embedding;
+    matcher.matches(&layout.specs[layer].name) || is_head && matcher.matches(HEAD)
 }
 
 /// The rounding modes of all casts that round.
@@ -114,20 +132,12 @@ impl Builder<'_> {
         &self.layout.specs[layer].name
     }
 
-    /// True if a pattern matches the name of a layer in a role. A head that is tied to the embedding also has its own name, which
-    /// is not that of the embedding.
-    fn is_match(&self, pattern: &str, layer: ParamId, role: Role) -> bool {
-        let matcher = WildMatch::new(pattern);
-        let is_head = layer == self.layout.head && role != Role::Embedding;
-        matcher.matches(self.name(layer)) || is_head && matcher.matches(HEAD)
-    }
-
     /// The layers that are not excluded.
     fn layers(&self) -> Result<Vec<ParamId>, KeyedDiagnostic> {
         let mut layers = self.layout.linear_weights();
         for (index, pattern) in self.config.exclude.iter().enumerate() {
             self.matches(pattern, &format!("quant.exclude.{index}"))?;
-            layers.retain(|&layer| !self.is_match(pattern, layer, Role::Weight));
+            layers.retain(|&layer| !is_match(self.layout, pattern, layer, Role::Weight));
         }
         let kept = self.kept_blocks();
         let skipped: Vec<ParamId> = (0..self.layout.blocks.len())
@@ -146,8 +156,7 @@ impl Builder<'_> {
 
     /// The casts of all uses of a layer's tensors.
     fn casts_of(&self, layer: ParamId) -> Vec<(Role, ResolvedCast)> {
-        let cast = |role| self.config.cast(role, |rule| self.is_match(&rule.pattern, layer, role));
-        Role::LINEAR.map(|role| (role, cast(role))).into()
+        Role::LINEAR.map(|role| (role, cast(self.config, self.layout, layer, role))).into()
     }
 
     /// Adds the sites of a layer.
@@ -195,7 +204,7 @@ impl Builder<'_> {
     /// Refuses a pattern that matches no layer at all: a typing error.
     fn matches(&self, pattern: &str, key: &str) -> Result<(), KeyedDiagnostic> {
         let all = self.layout.linear_weights();
-        if all.iter().any(|&layer| self.is_match(pattern, layer, Role::Weight)) {
+        if all.iter().any(|&layer| is_match(self.layout, pattern, layer, Role::Weight)) {
             return Ok(());
         }
         let names: Vec<&str> = all.iter().map(|&layer| self.name(layer)).take(5).collect();
@@ -212,12 +221,13 @@ impl Builder<'_> {
     /// The casts of tensors outside of linear layers that have a format.
     fn values(&self) -> Vec<ValuePlace> {
         let all = value_casts::places(self.layout, self.kept_blocks(), &self.widths);
-        let excluded =
-            |layer, role| self.config.exclude.iter().any(|pattern| self.is_match(pattern, layer, role));
+        let excluded = |layer, role| {
+            self.config.exclude.iter().any(|pattern| is_match(self.layout, pattern, layer, role))
+        };
         let kept = all.into_iter().filter(|(layer, role, _)| !excluded(*layer, *role));
         let places = kept.map(|(layer, role, width)| {
-            let applies = |rule: &LayerRule| self.is_match(&rule.pattern, layer, role);
-            ValuePlace { layer, cast: (role, self.config.cast(role, applies)), width }
+            let cast = cast(self.config, self.layout, layer, role);
+            ValuePlace { layer, cast: (role, cast), width }
         });
         places.filter(|place| place.cast.1.format().is_some()).collect()
     }
@@ -245,6 +255,7 @@ impl Builder<'_> {
         let mut cast = resolved.cast();
         if is_stored {
             refuse_stored(resolved, &cast)?;
+            self.check_truncation(self.name(layer), &cast)?;
             // `quant.stored_scale` has the rule of their scales.
             let altgrad_casts::Scaling { quantize, dequantize, .. } = cast.scaling;
             cast.scaling = altgrad_casts::Scaling { quantize, dequantize, ..Default::default() };
@@ -283,6 +294,20 @@ impl Builder<'_> {
             UseSourceChoice::HighPrecision | UseSourceChoice::Reuse => UseSource::HighPrecision,
         };
         Ok(site)
+    }
+
+    /// Refuses to truncate a weight without master weights at scales that are no powers of two: scaling a value of the grid may give
+    /// the number below its code, so that every update would remove a code.
+    fn check_truncation(&self, name: &str, cast: &altgrad_casts::Cast) -> Result<(), KeyedDiagnostic> {
+        let rule = self.config.stored_scale.rule;
+        let is_exact = cast.block == Block::None || rule == StoredScaleChoice::PowerOfTwo;
+        if is_exact || casts::mode(cast.rounding).0 != Rounding::TOWARD_ZERO {
+            return Ok(());
+        }
+        let key = "quant.stored_scale.rule";
+        let message = format!("`{key}` = \"{rule}\" excludes the rounding toward zero of `{name}`");
+        let hint = "set rule = \"power_of_two\", or another rounding: at other scales truncation would remove a code at every update";
+        Err((key.into(), Diagnostic::config(message).hint(hint)))
     }
 
     /// The scaling of a weight without master weights.

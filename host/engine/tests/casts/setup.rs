@@ -12,6 +12,7 @@ use super::{Bench, MODEL, TOKENS};
 fn casts_that_do_not_fit_are_refused_where_they_stand() {
     let linear = "[quant]\nweight = 'E4M3'\nactivation = 'E4M3'\n";
     let transformed = "source = 'hp'\ntransform = { hadamard = 32 }";
+    let stored = "[quant]\nweight = 'E4M3'\nmaster_weights = 'none'\n";
     for (quant, message, [line, column]) in [
         (
             format!("{linear}transform = {{ hadamard = 64 }}"),
@@ -102,6 +103,18 @@ fn casts_that_do_not_fit_are_refused_where_they_stand() {
             "[quant]\nweight = 'E4M3'\n[quant.scaling]\ntype = 'e4m3'\nrule = 'floor'".into(),
             "`scaling.type` is e4m3, which needs rule max without pow2 and margin",
             [4, 8],
+        ),
+        (
+            format!("{stored}stored_scale = {{ rule = 'dynamic' }}\nweight_rounding = 'toward-zero'"),
+            "`quant.stored_scale.rule` = \"dynamic\" excludes the rounding toward zero of `h.0.attn.c_attn.weight`",
+            [4, 25],
+        ),
+        (
+            format!(
+                "{stored}stored_scale = {{ rule = 'fixed' }}\n[[quant.layer]]\nmatch = '*.mlp.c_proj.weight'\nrounding = 'toward-zero'"
+            ),
+            "`quant.stored_scale.rule` = \"fixed\" excludes the rounding toward zero of `h.0.mlp.c_proj.weight`",
+            [4, 25],
         ),
     ] {
         let error = Bench::try_new(&quant).map(|_| ()).unwrap_err();
