@@ -11,10 +11,12 @@ use altgrad_plugin_api::QuantParams;
 use rayon::prelude::*;
 
 use super::family::{self, Formula, MetricFamily, MetricSetup};
-use crate::quant::WeightGrid;
+use crate::{debug::lockstep::ulp_distance, quant::WeightGrid};
 
 /// Elements per task.
 const PART: usize = 1 << 16;
+/// The distance of values that are the same but for the rounding errors of their scales, in f32 steps.
+const ERROR_OF_SCALE: u64 = 2;
 
 static STATISTICS: &[Formula<ScaleChanges, Option<f64>>] = &[
     (&SCALE_DRIFT, |changes| Some(changes.drift / changes.elements as f64)),
@@ -78,7 +80,8 @@ fn off_grid(values: &[f32], grid: &WeightGrid<'_>) -> Option<u64> {
         let mut rounded = vec![0.0; values.len()];
         let params = QuantParams::nearest(scales.skip((part * PART) as u64));
         grid.format.fake_quant(values, &mut rounded, &params, &mut []).ok()?;
-        Some(values.iter().zip(&rounded).filter(|(value, rounded)| value != rounded).count() as u64)
+        let moves = |(value, rounded): &(&f32, &f32)| ulp_distance(**value, **rounded) > ERROR_OF_SCALE;
+        Some(values.iter().zip(&rounded).filter(moves).count() as u64)
     };
     values.par_chunks(PART).enumerate().map(part).sum()
 }
