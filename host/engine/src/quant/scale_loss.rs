@@ -10,7 +10,7 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::{
-    Role, Scaling, Site,
+    DelayedStart, LayerId, Role, Scaling, Site,
     context::QuantContext,
     fake_quant::scales_of,
     scale::{self, ScaleRule, scale_pairs},
@@ -35,7 +35,7 @@ pub struct ScaleLoss {
     pub sqnr_db: f64,
     /// At the best power of two times that, dB.
     pub best_db: f64,
-    /// By how much the margin would have to grow to get there, binades.
+    /// The margin that leads there, binades.
     pub margin: i32,
 }
 
@@ -60,8 +60,9 @@ struct Sample<'a> {
 impl<'a> Sample<'a> {
     /// Requests rows of a weight `[n]` of `width` columns, if it has a scale.
     fn ask(site: &'a Site, weight: &Tensor<1>, width: usize, read_back: &mut ReadBack) -> Option<Self> {
+        // A first scale of 1 does not depend on the margin.
         let (Scaling::Dynamic(rule)
-        | Scaling::Delayed { rule, .. }
+        | Scaling::Delayed { rule, start: DelayedStart { first_is_one: false, .. }, .. }
         | Scaling::Static { rule, .. }
         | Scaling::Stored { rule, .. }) = site.scaling
         else {
@@ -111,7 +112,7 @@ impl<'a> Sample<'a> {
         let best_db = best(&found);
         let as_good = found.iter().filter(|(_, sqnr)| *sqnr >= best_db - AS_GOOD);
         let offset = as_good.map(|(offset, _)| *offset).min_by_key(|offset| offset.abs()).unwrap_or(0);
-        Ok(Some(ScaleLoss { sqnr_db: sqnr_here, best_db, margin: -offset }))
+        Ok(Some(ScaleLoss { sqnr_db: sqnr_here, best_db, margin: self.rule.scaling.margin - offset }))
     }
 
     /// Binades that the scale may be below the best: room for growing values, and the loss of powers of two.
@@ -149,25 +150,27 @@ fn sqnr_db(
 }
 
 impl QuantContext {
-    /// The loss of each rounded weight by the scale of its first step, with its site; of weights `[n]` by layer, with the lengths
-    /// of their rows. Weights without scales or without noise are left out. One synchronization.
+    /// The loss of each rounded weight by the scale of its first step, with its layer and site; of weights `[n]` by layer, with the
+    /// lengths of their rows. Weights without scales or without noise are left out. One synchronization.
     ///
     /// # Errors
     /// The device failed.
     pub fn scale_losses<'a>(
         &self,
         weights: impl Iterator<Item = (&'a Tensor<1>, usize)>,
-    ) -> Result<Vec<(&Site, ScaleLoss)>, Diagnostic> {
+    ) -> Result<Vec<(LayerId, &Site, ScaleLoss)>, Diagnostic> {
         let mut read_back = ReadBack::default();
-        let samples: Vec<Sample<'_>> = weights
+        let samples: Vec<(LayerId, Sample<'_>)> = weights
             .enumerate()
             .filter_map(|(layer, (weight, width))| {
-                Sample::ask(self.site(layer, Role::Weight)?.1, weight, width, &mut read_back)
+                let (_, site) = self.site(layer, Role::Weight)?;
+                Some((layer, Sample::ask(site, weight, width, &mut read_back)?))
             })
             .collect();
         let values = read_back.read()?;
-        let losses = samples.par_iter().map(|sample| Ok((sample.site, sample.loss(&values)?)));
+        let losses =
+            samples.par_iter().map(|(layer, sample)| Ok((*layer, sample.site, sample.loss(&values)?)));
         let losses = losses.collect::<Result<Vec<_>, Diagnostic>>()?;
-        Ok(losses.into_iter().filter_map(|(site, loss)| Some((site, loss?))).collect())
+        Ok(losses.into_iter().filter_map(|(layer, site, loss)| Some((layer, site, loss?))).collect())
     }
 }

@@ -70,7 +70,7 @@ impl ReadyRun {
         let meter = UpdateMetrics::new(config.metrics, layout.specs.len(), config.run.seed);
         let params =
             starting_params(&config, layout, &device).map_err(|error| place(error, source, "model.init"))?;
-        let scale_warning = scale_warning::warning(&quant, &params)?;
+        let scale_warning = scale_warning::warning(&config.quant, &quant, &params)?;
         let described = cast_schedule::described(&phases, &config, &params.layout, &device);
         let waiting = cast_schedule::waiting(phases, &optimizer, &params.layout, source)?;
         let mut state = TrainState::new(params, quant, optimizer, meter);

@@ -3,10 +3,12 @@
 use std::fmt::Write as _;
 
 use altgrad_base::diagnostic::Diagnostic;
+use altgrad_config::{MasterWeightsChoice, QuantSection};
 
+use super::rounding;
 use crate::{
-    model::Params,
-    quant::{QuantContext, ScaleLoss, Scaling, Site},
+    model::{Layout, Params, layout::ParamId},
+    quant::{QuantContext, Role},
 };
 
 /// The smallest loss in decibels that causes a warning.
@@ -17,36 +19,38 @@ const WORTH_A_WARNING: f64 = 3.0;
 ///
 /// # Errors
 /// The device failed.
-pub(super) fn warning(quant: &QuantContext, params: &Params) -> Result<Option<String>, Diagnostic> {
+pub(super) fn warning(
+    config: &QuantSection,
+    quant: &QuantContext,
+    params: &Params,
+) -> Result<Option<String>, Diagnostic> {
     let widths = params.layout.specs.iter().map(|spec| spec.shape.last().copied().unwrap_or(1));
     let mut losses = quant.scale_losses(params.values.iter().zip(widths))?;
-    losses.retain(|(_, loss)| loss.decibels() > WORTH_A_WARNING);
-    let worst = losses.iter().max_by(|(_, a), (_, b)| a.decibels().total_cmp(&b.decibels()));
-    Ok(worst.map(|(site, loss)| said(site, loss, losses.len() - 1)))
-}
-
-fn said(site: &Site, loss: &ScaleLoss, others: usize) -> String {
-    let (layer, format) = (&site.layer, &site.format.plugin().identity.name);
+    losses.retain(|(.., loss)| loss.decibels() > WORTH_A_WARNING);
+    let worst = losses.iter().max_by(|(.., a), (.., b)| a.decibels().total_cmp(&b.decibels()));
+    let Some((layer, site, loss)) = worst else { return Ok(None) };
+    let (name, format) = (&site.layer, &site.format.plugin().identity.name);
     let mut text = format!(
-        "the scale of `{layer}` costs {:.1} dB of signal to noise: {format} has {:.1} dB of it, and {:.1} dB at the best scale",
+        "the scale of `{name}` costs {:.1} dB of signal to noise: {format} has {:.1} dB of it, and {:.1} dB at the best scale",
         loss.decibels(),
         loss.sqnr_db,
         loss.best_db
     );
-    let (key, rule) = match site.scaling {
-        Scaling::Stored { rule, .. } => ("quant.stored_scale.margin", Some(rule)),
-        Scaling::Dynamic(rule) | Scaling::Delayed { rule, .. } | Scaling::Static { rule, .. } => {
-            ("quant.scaling.margin", Some(rule))
-        }
-        Scaling::None => ("", None),
-    };
-    let better =
-        rule.map(|rule| rule.scaling.margin + loss.margin).filter(|margin| (-32..=32).contains(margin));
-    if let Some(margin) = better {
-        let _ = write!(text, ", with `{key} = {margin}`");
+    if (-32..=32).contains(&loss.margin) {
+        let key = margin_key(config, &params.layout, *layer);
+        let _ = write!(text, ", with `{key} = {}`", loss.margin);
     }
-    if others > 0 {
+    if losses.len() > 1 {
+        let others = losses.len() - 1;
         let _ = write!(text, "; {others} more weights lose more than {WORTH_A_WARNING} dB");
     }
-    text
+    Ok(Some(text))
+}
+
+/// The key that sets the margin of a weight's scales.
+fn margin_key(config: &QuantSection, layout: &Layout, layer: ParamId) -> String {
+    if config.master_weights == MasterWeightsChoice::None {
+        return "quant.stored_scale.margin".to_owned();
+    }
+    rounding::cast(config, layout, layer, Role::Weight).key_of("scaling.margin")
 }

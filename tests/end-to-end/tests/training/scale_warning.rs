@@ -57,6 +57,23 @@ fn scales_that_cost_much_are_named_with_the_margin_that_does_not() {
 }
 
 #[test]
+fn the_key_of_the_margin_is_the_one_that_sets_the_weights_margin() {
+    let bench = bench();
+    let cases: [(&[&str], &str); 3] = [
+        (&["quant.cast.weight.scaling.margin=20"], "quant.cast.weight.scaling.margin"),
+        (&["quant.layer=[{match=\"*.mlp.*\", scaling={margin=20}}]"], "quant.layer.0.scaling.margin"),
+        (
+            &["quant.master_weights=none", "quant.stored_scale={rule=\"dynamic\", margin=20}"],
+            "quant.stored_scale.margin",
+        ),
+    ];
+    for (settings, key) in cases {
+        let stderr = said(&bench, &[&["quant.weight=E4M3"], settings].concat());
+        assert!(stderr.contains(&format!(", with `{key} = ")), "{settings:?}: {stderr}");
+    }
+}
+
+#[test]
 fn healthy_scales_are_not_mentioned() {
     let bench = bench();
     let scalings: [&[&str]; 7] = [
@@ -78,11 +95,12 @@ fn healthy_scales_are_not_mentioned() {
     }
 }
 
-/// Scales that the warning cannot judge: under a scale of the tensor, and of transformed weights.
+/// Scales that the warning cannot judge: under a scale of the tensor, of transformed weights, and a first scale of 1.
 #[test]
 fn scales_of_recipes_are_not_mentioned() {
     let bench = bench();
-    let settings: [&[&str]; 2] = [
+    let settings: [&[&str]; 3] = [
+        &["quant.weight=E2M1", "quant.scaling={amax=\"delayed\", first=\"one\"}"],
         &["quant.weight=E2M1", "quant.block=4", "quant.scaling={type=\"e4m3\", tensor=\"f32\"}"],
         &[
             "quant.weight=E2M1",
@@ -95,5 +113,25 @@ fn scales_of_recipes_are_not_mentioned() {
     for settings in settings {
         let stderr = said(&bench, settings);
         assert!(!stderr.contains(WARNING), "{settings:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_format_too_narrow_for_the_gradient_at_the_head_is_named() {
+    let bench = bench();
+    let warned = |settings: &[&str]| {
+        let all = [&["data.tokenizer=byte"], settings].concat();
+        said(&bench, &all).matches("zeroes most of the gradient at the head, `wte.weight`").count()
+    };
+    assert_eq!(warned(&["quant.grad=E1M6"]), 1);
+    assert_eq!(warned(&["quant.grad=E2M1", "quant.cast.grad.block=row"]), 1);
+    for silent in [
+        &["quant.grad=E3M4"][..],
+        &["quant.grad=E1M6", "quant.cast.grad.rounding=stochastic"],
+        &["quant.grad=E2M1", "quant.cast.grad.block=16"],
+        &["quant.grad=E1M6", "quant.exclude=[\"lm_head.weight\"]"],
+        &["quant.weight=E2M1"],
+    ] {
+        assert_eq!(warned(silent), 0, "{silent:?}");
     }
 }
