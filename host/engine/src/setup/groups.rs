@@ -11,6 +11,7 @@ use altgrad_loader::{
 };
 use wildmatch::WildMatch;
 
+use super::rounding::HEAD;
 use crate::{
     model::Layout,
     optimizer::{
@@ -18,6 +19,9 @@ use crate::{
     },
     quant::ScaleRule,
 };
+
+/// The name of the position embedding, if there is one.
+const POSITIONS: &str = "wpe.weight";
 
 /// The run's optimizer and one more instance per group; the group's options override the general ones.
 pub(super) fn groups(
@@ -27,15 +31,19 @@ pub(super) fn groups(
 ) -> Result<OptimizerGroups, KeyedDiagnostic> {
     let general = OptionTable { key: "optimizer", values: &section.settings };
     let mut groups = OptimizerGroups::one(OptimizerPlugin::make(registry, &section.name, general)?, layout);
+    warn_of_unknown_names("optimizer", &section.settings, layout);
     for (index, group) in section.group.iter().enumerate() {
         let key = format!("optimizer.group.{index}");
         let pattern = WildMatch::new(&group.pattern);
         let members: Vec<usize> =
             (0..layout.specs.len()).filter(|&id| pattern.matches(&layout.specs[id].name)).collect();
         if members.is_empty() {
-            let names: Vec<&str> = layout.specs.iter().map(|spec| spec.name.as_str()).take(5).collect();
             let message = format!("the pattern `{}` at `{key}.match` matches no parameter", group.pattern);
-            let hint = format!("names in this model: {}; `*` matches any characters", names.join(", "));
+            let hint = if is_tied(layout) && pattern.matches(HEAD) {
+                tied_head(layout)
+            } else {
+                format!("{}; `*` matches any characters", names(layout))
+            };
             return Err((format!("{key}.match"), Diagnostic::config(message).hint(hint)));
         }
         let mut values = section.settings.clone();
@@ -47,6 +55,7 @@ pub(super) fn groups(
                     Some(group) => (format!("{group}.match"), error),
                     None => (fault, error),
                 })?;
+        warn_of_unknown_names(&key, &group.settings, layout);
         groups.add(plugin, group.lr_scale, &members);
     }
     let storage = section.states.iter().map(|(name, choice)| {
@@ -54,6 +63,44 @@ pub(super) fn groups(
         Ok((name.clone(), storage(choice, &key, registry)?))
     });
     Ok(groups.with_storage(storage.collect::<Result<_, KeyedDiagnostic>>()?))
+}
+
+/// Warns of names in the option `exclude` of the optimizer's table at `key` that no parameter has.
+fn warn_of_unknown_names(key: &str, options: &toml::Table, layout: &Layout) {
+    for unknown in unknown_names(options, layout) {
+        tracing::warn!("`{key}.exclude`: {unknown}");
+    }
+}
+
+/// The names in the option `exclude` that no parameter has, each with the names to choose from.
+fn unknown_names(options: &toml::Table, layout: &Layout) -> Vec<String> {
+    let listed = options.get("exclude").and_then(toml::Value::as_array).into_iter().flatten();
+    let listed: Vec<&str> = listed.filter_map(toml::Value::as_str).collect();
+    // Default lists are for all models: rotary positions have no embedding, and a tied head is excluded with the embedding.
+    let unknown = listed.iter().filter_map(|&name| match name {
+        POSITIONS => None,
+        HEAD if is_tied(layout) => {
+            let is_excluded = listed.contains(&layout.specs[layout.wte].name.as_str());
+            (!is_excluded).then(|| (name, tied_head(layout)))
+        }
+        _ if layout.specs.iter().any(|spec| spec.name == name) => None,
+        _ => Some((name, names(layout))),
+    });
+    unknown.map(|(name, hint)| format!("no parameter has the name `{name}`; {hint}")).collect()
+}
+
+fn is_tied(layout: &Layout) -> bool {
+    layout.head == layout.wte
+}
+
+fn tied_head(layout: &Layout) -> String {
+    format!("the tied head is `{}`", layout.specs[layout.wte].name)
+}
+
+/// Some names of parameters, as an example.
+fn names(layout: &Layout) -> String {
+    let names: Vec<&str> = layout.specs.iter().map(|spec| spec.name.as_str()).take(5).collect();
+    format!("names in this model: {}", names.join(", "))
 }
 
 /// The storage of a state that the run file requests at `key`.
@@ -80,4 +127,42 @@ fn storage(choice: &StateStorage, key: &str, registry: &Registry) -> Result<Stor
     });
     let (block, min_size) = (codes.block, codes.min_size);
     Ok(Storage::Codes(Arc::new(CodeStorage { format, bits, rule, block, rounding, min_size, expansion })))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use altgrad_config::PositionsChoice;
+
+    use super::*;
+    use crate::model::{GptShape, Parts};
+
+    #[test]
+    fn excluded_names_that_no_parameter_has_are_found() {
+        let shape = GptShape {
+            vocab: 65,
+            block_size: 8,
+            n_layer: 1,
+            n_head: 2,
+            n_embd: 8,
+            bias: false,
+            tie_weights: true,
+            parts: Parts { positions: PositionsChoice::Rotary, ..Parts::NANOGPT },
+        };
+        let unknown = |tie_weights, options: &str| {
+            let options: toml::Table = toml::from_str(options).unwrap();
+            unknown_names(&options, &Layout::new(&GptShape { tie_weights, ..shape }))
+        };
+        let head = "exclude = ['lm_head.weight']";
+        let said = "no parameter has the name `lm_head.weight`; the tied head is `wte.weight`";
+        assert_eq!(unknown(true, head), [said]);
+        assert!(unknown(false, head).is_empty());
+        let all = "exclude = ['wte.weight', 'wpe.weight', 'lm_head.weight']";
+        for silent in [all, "", "exclude = []", "exclude = true"] {
+            assert!(unknown(true, silent).is_empty() && unknown(false, silent).is_empty(), "{silent}");
+        }
+        let pattern = unknown(true, "exclude = ['wte.weight', 'h.0.mlp.*']");
+        assert_eq!(pattern.len(), 1, "{pattern:?}");
+        assert!(pattern[0].starts_with("no parameter has the name `h.0.mlp.*`; names in this model: wte."));
+    }
 }

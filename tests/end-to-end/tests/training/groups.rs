@@ -40,11 +40,30 @@ fn groups_have_their_own_learning_rate_and_options() {
 }
 
 #[test]
+fn an_excluded_name_that_no_parameter_has_is_mentioned() {
+    let bench = Bench::new();
+    bench.write("run.toml", TINY);
+    let said = |exclude: &str| {
+        let exclude = format!("optimizer.exclude={exclude}");
+        let outcome = bench.host(&["check", "run.toml", "--set", "optimizer.name=muon", "--set", &exclude]);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        outcome.stderr
+    };
+    let tied =
+        "`optimizer.exclude`: no parameter has the name `lm_head.weight`; the tied head is `wte.weight`";
+    let stderr = said("[\"lm_head.weight\"]");
+    assert!(stderr.contains(tied), "{stderr}");
+    let stderr = said("[\"wte.weight\", \"wpe.weight\", \"lm_head.weight\"]");
+    assert!(!stderr.contains("optimizer.exclude"), "{stderr}");
+}
+
+#[test]
 fn each_fault_of_a_group_is_placed() {
     let bench = Bench::new();
     let mut page = String::new();
     for group in [
         "match = \"*.foo\"",
+        "match = \"lm_head.weight\"",
         "match = \"*\"\nlr_scale = -1.0",
         "match = \"*\"\nbeta3 = 0.5",
         "match = \"*\"\nbeta1 = 1.0",
