@@ -1,4 +1,4 @@
-//! Observation: the effect that formats would have on tensors before any rounding, by site.
+//! Observation: the effect that formats would have on tensors before any rounding and transform, by site.
 //!
 //! On a step that measures, the step's passes are computed once more before the training's own, with the same inputs. While they run,
 //! [`QuantContext`] passes the tensor of each observed site to an [`Observation`], which keeps only its statistics. Products that fuse an

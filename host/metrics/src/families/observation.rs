@@ -11,9 +11,9 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Observation",
-    text: "For the roles and formats of `[observe]`: tensors before any rounding, in all micro-batches of the step, by role \
-           over all layers and by layer. The training stays bit-identical. Counts include zeros, also those of masked \
-           positions of attention.",
+    text: "For the roles and formats of `[observe]`: tensors before any rounding, and before a transform, in all \
+           micro-batches of the step, by role over all layers and by layer. The training stays bit-identical. Counts \
+           include zeros, also those of masked positions of attention.",
     metrics: METRICS,
 };
 
