@@ -133,9 +133,12 @@ impl Entry<'_> {
         if step == 0 || step >= max_steps {
             let message =
                 format!("`{key}` must be from step 1 to {}, found {step}", max_steps.saturating_sub(1));
-            let hint = match step {
-                0 => "set casts that apply from the first step in [quant]",
-                _ => "a run ends before train.max_steps; a share such as \"80%\" fits any length",
+            let hint = match (step, at) {
+                (0, _) => "set casts that apply from the first step in [quant]",
+                (_, Value::String(_)) => {
+                    "shares are rounded up to whole steps: choose a smaller share, or more steps"
+                }
+                _ => "a run ends before train.max_steps; a share such as \"80%\" follows its length",
             };
             return Err(self.refused("at", message, hint));
         }

@@ -75,6 +75,7 @@ fn refusals() {
         ("grad = 'none'", "`quant.schedule.0` needs either `at` or `on`", ":9:1", "at = 400"),
         ("at = 0\ngrad = 'none'", "`quant.schedule.0.at` must be from step 1 to 499, found 0", ":10:6", "set casts that apply from the first step"),
         ("at = 500\ngrad = 'none'", "`quant.schedule.0.at` must be from step 1 to 499, found 500", ":10:6", "a run ends before"),
+        ("at = '99.9%'\ngrad = 'none'", "`quant.schedule.0.at` must be from step 1 to 499, found 500", ":10:6", "shares are rounded up to whole steps"),
         ("at = '80'\ngrad = 'none'", "`quant.schedule.0.at` must be a step, or a percentage of `train.max_steps`, found \"80\"", ":10:6", "write at = 400"),
         ("on = 'kurtosi'\ngrad = 'none'", "`quant.schedule.0.on` names no alert: \"kurtosi\"", ":10:6", "did you mean `kurtosis`?"),
         ("at = 9\ngrad = 'none'\n[[quant.schedule]]\nat = 9\nnone = true", "`quant.schedule.1.at` is step 9, and `quant.schedule.0` comes before it with step 9", ":13:6", "sort the entries by step"),
