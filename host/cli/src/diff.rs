@@ -6,7 +6,7 @@ use std::{
 };
 
 use altgrad_base::{diagnostic::Diagnostic, eprintln, println};
-use altgrad_config::{DeviceChoice, RunConfig, Source};
+use altgrad_config::{CastPhase, CastTrigger, DeviceChoice, RunConfig, Source};
 use altgrad_engine::{
     debug::lockstep::{self, Comparison, INFINITELY_FAR, Parting},
     setup::ReadyRun,
@@ -51,6 +51,7 @@ pub(super) struct DiffArgs {
 pub(super) fn run(args: &DiffArgs) -> Result<ExitCode, Diagnostic> {
     let (a, b) = (load(args, &args.config_a)?, load(args, &args.config_b)?);
     refuse_other_batches(&a, &b)?;
+    warn_of_alerts([&a.0, &b.0]);
     let steps = args.steps.min(a.0.train.max_steps).min(b.0.train.max_steps);
     let build =
         |(config, source): (RunConfig, Source)| ReadyRun::build(lockstep::unmeasured(config), &source);
@@ -84,6 +85,16 @@ fn refuse_other_batches(a: &(RunConfig, Source), b: &(RunConfig, Source)) -> Res
     Err(Diagnostic::config(format!("the two run files differ in `{key}`"))
         .at(places)
         .hint("runs are compared on the same model and batches; --set gives a key the same value in both"))
+}
+
+/// Warns of entries of the schedule that an alert triggers: a comparison measures no metrics, so that it raises no alerts.
+fn warn_of_alerts(configs: [&RunConfig; 2]) {
+    let waits = |phase: &CastPhase| matches!(phase.trigger, CastTrigger::On(_));
+    if configs.iter().any(|config| config.quant.schedule.iter().any(waits)) {
+        eprintln!(
+            "warning: entries of `quant.schedule` with `on` have no effect here: a comparison raises no alerts"
+        );
+    }
 }
 
 fn print(args: &DiffArgs, found: &Comparison) {

@@ -41,6 +41,19 @@ fn equal_runs_have_no_difference_in_any_step() {
     assert_eq!(bench.contents(), ["a.toml", "b.toml", "corpus.txt"]);
 }
 
+#[test]
+fn a_schedule_that_waits_for_an_alert_is_mentioned() {
+    let bench = Bench::new();
+    let waiting: &[(&str, &str)] =
+        &[("weight = \"E5M2\"", "weight = \"E5M2\"\n[[quant.schedule]]\non = \"kurtosis\"\nnone = true")];
+    let warnings = |b: &[(&str, &str)]| {
+        let outcome = diff(&bench, [&[], b], &["--steps", "1"]);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        outcome.stderr.matches("warning: entries of `quant.schedule` with `on` have no effect here").count()
+    };
+    assert_eq!([warnings(waiting), warnings(&[])], [1, 0]);
+}
+
 /// A format off against a format that nothing matches: unquantized is unquantized.
 #[test]
 fn excluding_every_layer_is_the_unquantized_run() {
