@@ -54,9 +54,8 @@ impl Conventions {
     pub fn check(&self, values: &ValueGrid) -> Result<(), PluginError> {
         let fault = |what: String| Err(PluginError::config(format!("the format declares {what}")));
         let [least, most] = TARGETS;
-        if let ROption::RSome(target) = self.amax_target
-            && !(least..=most).contains(&target)
-        {
+        let declared = self.amax_target.into_option();
+        if let Some(target) = declared.filter(|target| !(least..=most).contains(target)) {
             return fault(format!("that amax is scaled to {target:e}: from 2^-90 to 2^90"));
         }
         if self.thresholds.is_empty() {

@@ -134,6 +134,27 @@ fn plugins_do_not_panic_where_their_output_cannot_be_written() {
     }
 }
 
+/// Let chains, which need Rust 1.88.
+fn let_chains(text: &str) -> usize {
+    let conditions = text.split("if ").skip(1).filter_map(|rest| rest.split(['{', ';']).next());
+    let is_chain = |condition: &&str| {
+        condition.starts_with("let ") && condition.contains("&& ") || condition.contains("&& let ")
+    };
+    conditions.filter(is_chain).count()
+}
+
+/// `rust-version` of plugin-api and of the templates is 1.87.
+#[test]
+fn authors_of_plugins_need_no_let_chains() {
+    let of_authors = |path: &str| path.starts_with("plugin-api/") || path.starts_with("host/cli/templates/");
+    for (path, text) in sources().into_iter().filter(|(path, _)| of_authors(path)) {
+        assert_eq!(let_chains(&text), 0, "{path}: nest the conditions");
+    }
+    let chains =
+        "if let Some(x) = y\n    && x > 0\n{} if a && let Some(x) = y {} if let Some(x) = y {} if a && b {}";
+    assert_eq!(let_chains(chains), 2);
+}
+
 /// The only file that may take something from the library that loads and checks plugins: it is quiet upstream, and may have to be
 /// replaced one day.
 const STABLE: &str = "plugin-api/src/abi/stable.rs";
