@@ -1,7 +1,8 @@
 //! All faults of a run file at once.
 //!
 //! The readers of a run file stop at the first fault. After each one the key at fault is left out, as if it were not written, and the
-//! file is read again. What follows only from leaving a key out is not reported.
+//! file is read again. An element of a list is left out with the later ones, which would move. What follows only from leaving a key out
+//! is not reported.
 
 use std::path::Path;
 
@@ -56,7 +57,7 @@ impl Faults {
     fn take_in(&mut self, fault: Diagnostic, source: Option<&Source>) -> bool {
         let place = fault.place.clone().unwrap_or_default();
         let is_named = |key: &str| named(&fault.message).any(|name| name == key);
-        let key = source.and_then(|source| source.key_at(&place, is_named)).map(|key| meant(&key));
+        let key = source.and_then(|source| source.key_at(&place, is_named)).map(|key| meant(&key).to_owned());
         // A rule about several keys has the place of another key once its own is left out.
         let names = |left_out: &str| named(&fault.message).any(|name| is_within(name, left_out));
         let follows = self.left_out.iter().any(|left_out| {
@@ -74,16 +75,31 @@ impl Faults {
     /// Takes the keys that are left out from the table and from the places of the source.
     fn leave_out(&self, table: &mut Table, source: &mut Source) {
         for key in &self.left_out {
-            source.places.retain(|written, _| !is_within(written, key));
-            let mut parts: Vec<&str> = key.split('.').collect();
-            let Some(last) = parts.pop() else { continue };
-            let parent = parts.iter().try_fold(&mut *table, |table, part| match table.get_mut(*part)? {
-                Value::Table(table) => Some(table),
-                _ => None,
-            });
-            parent.and_then(|parent| parent.remove(last));
+            source.places.retain(|written, _| !is_within(written, key) && !is_after(written, key));
+            remove(table, key);
         }
     }
+}
+
+/// Removes a dotted key, or an element of a list and those after it.
+fn remove(table: &mut Table, key: &str) -> Option<()> {
+    let Some((parents, last)) = key.rsplit_once('.') else {
+        table.remove(key);
+        return Some(());
+    };
+    let mut parents = parents.split('.');
+    let section = table.get_mut(parents.next()?)?;
+    let parent = parents.try_fold(section, |value, part| match value {
+        Value::Table(table) => table.get_mut(part),
+        Value::Array(elements) => elements.get_mut(part.parse::<usize>().ok()?),
+        _ => None,
+    })?;
+    match parent {
+        Value::Table(table) => drop(table.remove(last)),
+        Value::Array(elements) => elements.truncate(last.parse().ok()?),
+        _ => {}
+    }
+    Some(())
 }
 
 /// The names that a message has in backticks.
@@ -96,12 +112,20 @@ fn is_within(key: &str, parent: &str) -> bool {
     key.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The key that is left out after a fault at `key`: the table, if the key determines the table's meaning; the list, if the key is
-/// in one, because later elements would move.
-fn meant(key: &str) -> String {
-    let parts: Vec<&str> = key.split('.').collect();
-    let list = parts.iter().position(|part| part.parse::<usize>().is_ok());
-    let table = (parts.len() > 1 && parts.last().is_some_and(|last| DISCRIMINATORS.contains(last)))
-        .then_some(parts.len() - 1);
-    parts[..list.or(table).unwrap_or(parts.len())].join(".")
+/// True if a dotted key is in a later element of the list that `element` is in.
+fn is_after(key: &str, element: &str) -> bool {
+    let later = || {
+        let (list, index) = element.rsplit_once('.')?;
+        let other = key.strip_prefix(list)?.strip_prefix('.')?.split('.').next()?;
+        Some(other.parse::<usize>().ok()? > index.parse::<usize>().ok()?)
+    };
+    later().unwrap_or(false)
+}
+
+/// The key that is left out after a fault at `key`: its table, if the key determines the table's meaning.
+fn meant(key: &str) -> &str {
+    match key.rsplit_once('.') {
+        Some((table, last)) if DISCRIMINATORS.contains(&last) => table,
+        _ => key,
+    }
 }

@@ -55,6 +55,7 @@ fn unknown_keys() {
         ("[quant]\nsaturate = true", "unknown key `quant.saturate`", ":2:1", "known keys in [quant]: recipe, weight, activation, grad, rounding, weight_rounding, activation_rounding, grad_rounding, master_weights, ste, scaling, stored_scale, block, source, transform, cast, exclude, skip_first, skip_last, layer, schedule"),
         ("[quant.scaling]\ngranularity = 'channel'\nblok = 1", "unknown key `quant.scaling.blok`", ":3:1", "did you mean `block`? known keys in `quant.scaling`: granularity, block, amax, window, static_amax, margin, pow2, type, rule, order, tensor, floor, limit, zero, nonfinite, factor, quantize, dequantize, deviations, first"),
         ("[[quant.layer]]\nmatch = '*'\nformat = 'E4M3'", "unknown key `quant.layer.0.format`", ":3:1", "known keys in `quant.layer.0`: match, weight, activation, grad, rounding, block, source, transform, ste, scaling, cast"),
+        ("[[quant.layer]]\nmatch = '*'\ngrad_rounding = 'stochastic'", "unknown key `quant.layer.0.grad_rounding`", ":3:1", "a rule by layer has `cast.grad.rounding`; known keys in `quant.layer.0`: match, ..."),
         ("[quant]\n'we ight' = 'E4M3'", "unknown key `quant.\"we ight\"`", ":2:1", "did you mean `weight`? known keys in [quant]: recipe, weight, activation, grad, rounding, weight_rounding, activation_rounding, grad_rounding, master_weights, ste, scaling, stored_scale, block, source, transform, cast, exclude, skip_first, skip_last, layer, schedule"),
         ("[metrics]\nrank_evry = 1", "unknown key `metrics.rank_evry`", ":2:1", "did you mean `rank_every`? known keys in [metrics]: every, histograms_every, kurtosis_every, attention, rank_every, dead_neuron_window, dead_gradient_threshold"),
         ("[plugins]\nload = ['a', { path = 'b', sha265 = '' }]", "unknown key `plugins.load.1.sha265`", ":2:28", "did you mean `sha256`? known keys in `plugins.load.1`: path, sha256"),
@@ -326,10 +327,21 @@ fn all_faults_of_a_file() {
         found[0].contains("train.lrr") && found[2].contains("`train.lr`") && found[3] == "refused",
         "{found:?}"
     );
-    // A wrong name does not affect the options beside it; after a fault in a list, the list is not checked
-    // further.
+    // A wrong name does not affect the options beside it.
     assert_eq!(faults("[optimizer]\nname = 'adam'\nbeta3 = 1", "optimizer.name"), ["refused"]);
-    assert_eq!(faults("[[sink]]\nname = 'a'\nqueue = 0\n[[sink]]\nname = 'b'\nqueue = 0", "none").len(), 1);
+    // In a list the key is left out; an element is left out with those after it, which would move.
+    let text = "[[sink]]\nname = 'a'\nqueue = 0\nevery = 0\n[[sink]]\nname = 'b'\nqueue = 0";
+    let found = faults(text, "none");
+    assert_eq!(found.len(), 3, "{found:?}");
+    let text = "[[quant.layer]]\nmatch = '*'\nrecipe = 'a'\ngrad_rounding = 'x'\n[[quant.layer]]\nmatch = 'b'\nlayer = 1";
+    let keys = ["layer.0.grad_rounding", "layer.0.recipe", "layer.1.layer"];
+    let mut found = faults(text, "none");
+    found.sort();
+    assert_eq!(found, keys.map(|key| format!("unknown key `quant.{key}`")));
+    let text = "[[sink]]\nname = 'a'\nqueue = 0\n[[sink]]\npath = 'b'\n[[sink]]\nname = 'c'";
+    let found = faults(text, "sink.2.name");
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("`sink.1` has no `name`") && found[1].contains("`sink.0.queue`"), "{found:?}");
     // A rule about two keys is broken once, not again by the default of the key that was left out.
     let text = "[train]\nmax_steps = 20\nwarmup_steps = 100\n[quant]\nweight = 'E4M4'";
     let found = faults(text, "quant.weight");
