@@ -69,9 +69,10 @@ fn unknown_key(path: &[String], known: &[&str]) -> Diagnostic {
     let parent = parents.iter().fold(String::new(), |parent, segment| join(&parent, segment));
     let key = join(&parent, given);
     let renamed = RENAMED.iter().find(|(former, _)| *former == key);
-    let near = match renamed {
-        Some((_, name)) => Some(format!("its name is `{name}` now; ")),
-        None => closest(given, known.iter().copied()).map(|name| format!("did you mean `{name}`? ")),
+    let near = match (renamed, rounding_by_layer(parents, given)) {
+        (Some((_, name)), _) => Some(format!("its name is `{name}` now; ")),
+        (None, Some(name)) => Some(format!("a rule by layer has `{name}`; ")),
+        (None, None) => closest(given, known.iter().copied()).map(|name| format!("did you mean `{name}`? ")),
     };
     let listed = match parents.len() {
         0 => format!("known sections: {}", known.join(", ")),
@@ -79,6 +80,13 @@ fn unknown_key(path: &[String], known: &[&str]) -> Diagnostic {
         _ => format!("known keys in `{parent}`: {}", known.join(", ")),
     };
     Diagnostic::config(format!("unknown key `{key}`")).hint(format!("{}{listed}", near.unwrap_or_default()))
+}
+
+/// The key of a rule by layer that does what `grad_rounding` and its like do in `[quant]`.
+fn rounding_by_layer(parents: &[String], given: &str) -> Option<String> {
+    let is_rule = matches!(parents, [quant, layer, _] if quant == "quant" && layer == "layer");
+    let role = given.strip_suffix("_rounding").filter(|_| is_rule)?;
+    ["weight", "activation", "grad"].contains(&role).then(|| format!("cast.{role}.rounding"))
 }
 
 /// The backticked words of a serde message.
