@@ -132,6 +132,9 @@ fn option_diagnostic(descriptor: &Descriptor, table: &str, fault: OptionFault) -
     let known = format!("options of {} `{}`: {}", descriptor.kind, descriptor.id, names.join(", "));
     let hint = match closest(&fault.key, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`? {known}"),
+        None if descriptor.kind == PluginKind::OPTIMIZER => {
+            format!("{known}; options belong to one optimizer: set its name and its options together")
+        }
         None => known,
     };
     (key.clone(), Diagnostic::config(format!("unknown key `{key}`")).hint(hint))
@@ -389,6 +392,22 @@ impl SinkPlugin {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_option_of_another_optimizer_is_refused_with_a_remedy() {
+        let values = toml::Table::from_iter([("beta1".to_string(), toml::Value::Float(0.9))]);
+        let refused = |descriptor: Descriptor| {
+            let (key, diagnostic) =
+                resolve(&descriptor, OptionTable { key: "it", values: &values }).unwrap_err();
+            assert_eq!(key, "it.beta1");
+            diagnostic.hint.unwrap_or_default()
+        };
+        let optimizer = refused(Descriptor::optimizer("sgd", "1", "s"));
+        assert!(
+            optimizer.ends_with("; options belong to one optimizer: set its name and its options together")
+        );
+        assert_eq!(refused(Descriptor::sink("csv", "1", "s")), "options of sink `csv`: ");
+    }
 
     #[test]
     fn a_refused_option_is_the_users_error_and_any_other_error_the_plugins() {
