@@ -173,9 +173,15 @@ fn of_set(set: &Set, sets: usize, groups: &[Group]) -> Option<String> {
         (_, true) => set.groups.first().map(|group| format!("{}: ", groups[*group].label))?,
         (_, false) => format!("Runs with {}: ", set.what.join(", ")),
     };
+    let is_baseline = |group: &&usize| set.baseline.as_ref() == Some(&groups[**group].label);
+    let baseline = set.groups.iter().find(is_baseline);
+    let unquantized = match baseline.is_some_and(|group| groups[*group].is_unquantized) {
+        true => "Other unquantized ones",
+        false => "Unquantized ones",
+    };
     let others = match set.alternatives.len() {
         0 => String::new(),
-        _ => format!(" Other unquantized ones: {}; `--baseline NAME` chooses.", set.alternatives.join(", ")),
+        _ => format!(" {unquantized}: {}; `--baseline NAME` chooses.", set.alternatives.join(", ")),
     };
     let of = if sets == 1 { "" } else { " of these" };
     let no = if name.is_empty() { "No" } else { "no" };

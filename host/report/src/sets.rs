@@ -41,7 +41,7 @@ pub struct Set {
     pub groups: Vec<usize>,
     /// The label of the baseline.
     pub baseline: Option<String>,
-    /// Other unquantized configurations, which `--baseline` can name.
+    /// The unquantized configurations besides the baseline, which `--baseline` can name.
     pub alternatives: Vec<String>,
     /// Keys in which the settings of the set differ.
     pub settings: Vec<String>,

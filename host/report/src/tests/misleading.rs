@@ -53,6 +53,8 @@ fn a_rate_sweep_holds_the_best_rate_against_the_best_rate() {
     assert_eq!(row("E5M2 w · lr 0.003").basis, Some(Basis::BestOf(10)));
     assert_eq!(row("E5M2 w · lr 0.1").p_holm, None, "shown, not tested");
     assert_eq!(row("fp32 · lr 0.003").verdict, Verdict::Baseline);
+    let note = "The baseline is fp32 · lr 0.003. Other unquantized ones: ";
+    assert!(comparison.notes.iter().any(|it| it.starts_with(note)), "{:?}", comparison.notes);
     // The same rate, if the user requests it.
     let found = find(&[folder.path().to_path_buf()]);
     let groups = groups(&found.runs);
@@ -268,6 +270,20 @@ fn a_baseline_is_named_by_the_part_of_run_names_that_only_it_has() {
     assert_eq!(label("weight_x-E5M2"), Some("E5M2 w"), "a part may hold the separator");
     assert_eq!((label("none"), label("s3")), (None, None));
     assert_eq!(label("s1"), None, "no configuration has it in all of its runs");
+}
+
+#[test]
+fn a_quantized_baseline_is_not_called_unquantized() {
+    let folder = TempDir::new().unwrap();
+    for format in ["none", "E4M3", "E5M2"] {
+        let quant = format!("weight = \"{format}\"\n[train]\nmax_steps = 10\n");
+        run_with(folder.path(), format, &quant, 1, 2.0);
+    }
+    let (found, groups, _) = compared(folder.path());
+    let baseline = named(&found.runs, &groups, "E4M3");
+    let comparison = Comparison::new(&found.runs, &groups, Choice { baseline, ..Choice::default() });
+    let note = "The baseline is E4M3 w. Unquantized ones: fp32; `--baseline NAME` chooses.";
+    assert!(comparison.notes.iter().any(|it| it == note), "{:?}", comparison.notes);
 }
 
 #[test]
