@@ -209,9 +209,10 @@ mod tests {
     use super::*;
     use crate::texts;
 
-    const OPTIONS: [OptionSpec; 3] = [
+    const OPTIONS: [OptionSpec; 4] = [
         OptionSpec::float("beta1", 0.9).range(0.0, 1.0),
         OptionSpec::integer("window", 16).range(1.0, 1e6),
+        OptionSpec::float("decay", 0.1).range(0.0, f64::MAX),
         OptionSpec::text("placement", "post").choices(texts!["post", "power"]),
     ];
 
@@ -236,6 +237,8 @@ mod tests {
             ("beta1", ConfigValue::Float(f64::NAN), "beta1 must be between 0 and 1, found NaN"),
             ("beta1", ConfigValue::Text("x".into()), "beta1 must be a number, found a string"),
             ("window", ConfigValue::Integer(0), "window must be between 1 and 1000000, found 0"),
+            ("decay", ConfigValue::Float(-1.0), "decay must be at least 0 and finite, found -1"),
+            ("decay", ConfigValue::Float(f64::INFINITY), "decay must be at least 0 and finite, found inf"),
             (
                 "placement",
                 ConfigValue::Text("pre".into()),

@@ -141,10 +141,10 @@ impl OptionSpec {
         let out_of_range = |number: f64| !(self.min..=self.max).contains(&number);
         match value {
             ConfigValue::Float(number) if out_of_range(*number) => {
-                Some(format!("must be between {} and {}, found {number}", self.min, self.max))
+                Some(format!("must be {}, found {number}", self.range_in_words()))
             }
             ConfigValue::Integer(number) if out_of_range(*number as f64) => {
-                Some(format!("must be between {} and {}, found {number}", self.min, self.max))
+                Some(format!("must be {}, found {number}", self.range_in_words()))
             }
             ConfigValue::Text(text) if !self.choices.is_empty() && !self.allows(text) => {
                 let named: Vec<&str> =
@@ -152,6 +152,19 @@ impl OptionSpec {
                 Some(format!("must be one of {}, found `{text}`", named.join(", ")))
             }
             _ => None,
+        }
+    }
+
+    /// The allowed range: "between 0 and 1". The largest number as a limit only excludes infinity.
+    fn range_in_words(&self) -> String {
+        let is_bound = |limit: f64| limit.abs() < f64::MAX;
+        match (is_bound(self.min), is_bound(self.max)) {
+            (true, true) => format!("between {} and {}", self.min, self.max),
+            (true, false) if self.max.is_finite() => format!("at least {} and finite", self.min),
+            (true, false) => format!("at least {}", self.min),
+            (false, true) if self.min.is_finite() => format!("at most {} and finite", self.max),
+            (false, true) => format!("at most {}", self.max),
+            (false, false) => "finite".into(),
         }
     }
 

@@ -111,7 +111,9 @@ fn range(option: &OptionSpec) -> String {
     if !option.choices.is_empty() {
         return format!("  ({})", option.choices.join(" | "));
     }
-    match (option.min.is_finite(), option.max.is_finite()) {
+    // The largest number as a limit only excludes infinity.
+    let is_bound = |limit: f64| limit.abs() < f64::MAX;
+    match (is_bound(option.min), is_bound(option.max)) {
         (true, true) => format!("  ({} to {})", option.min, option.max),
         (true, false) => format!("  (at least {})", option.min),
         (false, true) => format!("  (at most {})", option.max),
@@ -122,4 +124,18 @@ fn range(option: &OptionSpec) -> String {
 /// The text, or what an empty one means.
 fn or<'a>(text: &'a str, empty: &'a str) -> &'a str {
     if text.is_empty() { empty } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_number_is_not_shown_as_a_bound() {
+        let shown = |min, max| range(&OptionSpec::float("x", 0.0).range(min, max));
+        assert_eq!(shown(0.0, 1.0), "  (0 to 1)");
+        assert_eq!(shown(0.0, f64::MAX), "  (at least 0)");
+        assert_eq!(shown(f64::MIN, 1.0), "  (at most 1)");
+        assert_eq!(shown(f64::NEG_INFINITY, f64::INFINITY), "");
+    }
 }
