@@ -61,9 +61,9 @@ pub struct QuantSection {
     /// Glob patterns on weight names, such as `*.attn.*`: matching layers stay unquantized. The head is `lm_head.weight`, also if
     /// it is tied to the embedding.
     pub exclude: Vec<String>,
-    /// Blocks at the start that stay unquantized: a number, or a share of all such as `"15%"`, rounded up.
+    /// Transformer blocks at the start that stay unquantized: a number, or a share of all such as `"15%"`, rounded up.
     pub skip_first: BlockCount,
-    /// Blocks at the end that stay unquantized, as for `skip_first`. The head is not a block: exclude it by name.
+    /// Transformer blocks at the end that stay unquantized, as for `skip_first`. The head is in none: exclude it by name.
     pub skip_last: BlockCount,
     /// Formats by layer: rules in order, later ones override.
     pub layer: Vec<LayerRule>,

@@ -39,7 +39,8 @@ pub struct RunConfig {
     /// Length, learning rate and evaluations of the training.
     #[serde(deserialize_with = "table")]
     pub train: TrainSection,
-    /// The optimizer plugin and its own table.
+    /// The optimizer plugin and its own table. The options belong to one optimizer: the base of a matrix over optimizers sets none, and each
+    /// entry sets a name with its options.
     #[serde(deserialize_with = "table")]
     pub optimizer: OptimizerSection,
     /// Formats, rounding and scales of the linear layers and other tensors.
@@ -123,7 +124,7 @@ pub struct PluginsSection {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataSection {
-    /// Data set: `lawgen`, `bins:DIR` or `text:FILE`. `lawgen` needs no download.
+    /// Data set: `lawgen`, `bins:DIR` or `text:FILE`, relative to the working directory. `lawgen` needs no download.
     pub dataset: DatasetChoice,
     /// Tokenizer of the text; it sets the vocabulary's size. `byte` accepts every text.
     pub tokenizer: TokenizerChoice,
