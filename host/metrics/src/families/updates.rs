@@ -42,7 +42,7 @@ metrics! {
             column: Some(Column {
                 position: 1,
                 key: "stall",
-                head: "bit stall",
+                head: "codes unchanged",
                 format: ColumnFormat::Percent,
             }),
             ..ReportUse::CURVE

@@ -92,7 +92,7 @@ static CURVES: [Curve; 7] = [
     Curve {
         section: "updates",
         id: "stall",
-        title: "Bit stall",
+        title: "Codes unchanged",
         caption: "Fraction of the elements with a gradient whose code did not change in the step. A high fraction is normal with master weights or stochastic rounding; `update/rounding_loss` shows what rounding removes.",
         needs: "`[metrics] every` and `[quant] weight`",
         metric: &BIT_STALL_RATE,
