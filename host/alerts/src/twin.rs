@@ -12,7 +12,7 @@ pub const EXCESS: f64 = 0.025;
 /// Least mean difference in a window, in units of its standard error.
 const ERRORS: f64 = 5.0;
 
-/// A run that is significantly worse than its twin.
+/// A run that is worse than its twin.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Worse {
     /// The last step of the first window for which it holds.

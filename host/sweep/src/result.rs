@@ -51,7 +51,7 @@ pub struct RunResult {
 pub struct WorseThanTwin {
     /// The twin's name.
     pub twin: String,
-    /// The last step of the first window of steps over which the run is significantly worse.
+    /// The last step of the first window of steps over which the run is worse.
     pub step: u64,
     /// Mean training loss of that window over the twin's.
     pub ratio: f64,

@@ -1,6 +1,6 @@
 //! Runs compared with their twins: the baseline's run of the same seed and otherwise the same combination.
 //!
-//! During a sweep each run is compared with its twin at the same steps, and a run that is significantly worse is reported once.
+//! During a sweep each run is compared with its twin at the same steps, and a run that is worse is reported once.
 //! Losses are read from the files of the csv sink; a run without one is not watched. A file that cannot be read when its run has ended is
 //! reported.
 
@@ -51,7 +51,7 @@ impl Twins {
         Some((self.twin_of.get(run)?, *self.found.get(run)?))
     }
 
-    /// Checks running runs at intervals. Returns a sentence for each run that is significantly worse.
+    /// Checks running runs at intervals. Returns a sentence for each run that is worse than its twin.
     pub fn look_at<'a>(&mut self, runs: impl Iterator<Item = &'a str>) -> Vec<String> {
         if self.looked.is_some_and(|looked| looked.elapsed() < LOOK_INTERVAL) {
             return Vec::new();
