@@ -27,7 +27,7 @@ enum Words {
     /// Not transferred yet.
     ToCome(Vec<u32>),
     /// `[n]`: bit patterns of f32.
-    OnDevice(CubeTensor),
+    OnDevice(Box<CubeTensor>),
 }
 
 impl CountMemory {
@@ -45,7 +45,7 @@ impl CountMemory {
             None => return Ok(None),
             Some(Words::ToCome(words)) => words.clone(),
             Some(Words::OnDevice(words)) => {
-                download::<CubeBackend>(words.clone())?.into_iter().map(f32::to_bits).collect()
+                download::<CubeBackend>((**words).clone())?.into_iter().map(f32::to_bits).collect()
             }
         };
         Ok(Some(ElementMemory::of_words(&words)))
@@ -57,9 +57,9 @@ impl CountMemory {
         let words = match memory.take() {
             None => upload(vec![0.0; elements]),
             Some(Words::ToCome(words)) => upload(words.into_iter().map(f32::from_bits).collect()),
-            Some(Words::OnDevice(words)) => words,
+            Some(Words::OnDevice(words)) => *words,
         };
-        *memory = Some(Words::OnDevice(words.clone()));
+        *memory = Some(Words::OnDevice(Box::new(words.clone())));
         words
     }
 }
