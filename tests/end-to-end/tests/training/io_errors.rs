@@ -179,7 +179,12 @@ fn survive(name: &str, faults: u32) {
         let reached = log.contains(" at ");
         assert!(met.code == 0 || reached && !met.stderr.trim().is_empty(), "{place}: {}", met.stderr);
         let after = train(&bench, &shim, (&out, STEPS), None);
-        let (lost, lost_events) = judge(&bench, &out, [&met, &after]).unwrap_or_else(|wrong| {
+        // If no checkpoint could be written, the run said so and there is nothing to resume from, which is said too.
+        let has_none = after.code != 0 && after.stderr.contains("its folder has no checkpoint");
+        let is_told = met.code != 0 && met.stderr.contains("the checkpoint step-");
+        assert!(!has_none || is_told, "{place}: {}{}", met.stderr, after.stderr);
+        let judged = if has_none { Ok((0, false)) } else { judge(&bench, &out, [&met, &after]) };
+        let (lost, lost_events) = judged.unwrap_or_else(|wrong| {
             panic!("{place}: {wrong}\n--- met: {log}{}\n--- after: {}", met.stderr, after.stderr)
         });
         let times = if times == u32::MAX { "all".into() } else { times.to_string() };
