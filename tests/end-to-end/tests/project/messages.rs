@@ -1,13 +1,7 @@
-//! All messages of the host and of shipped plugins in one snapshot, so that a change of words is seen beside the others.
-
-use std::collections::BTreeMap;
-
-use insta::assert_snapshot;
+//! The form of the errors and hints of the host and of shipped plugins: one sentence, without a capital or a full stop around it.
+//! Their words are in the snapshots of the commands that print them.
 
 use super::sources::files_named;
-
-/// Words of the shortest text that is taken for a message.
-const FEWEST_WORDS: usize = 3;
 
 /// A string literal of code.
 struct Literal {
@@ -59,18 +53,26 @@ fn unescaped(text: &str) -> String {
     joined.replace("\\\"", "\"").replace('\n', " ")
 }
 
-/// `error`, `hint` or `text`, by the call whose argument begins here.
-fn kind(before: &str) -> &'static str {
+/// True if the literal that follows is the text of an error or of a hint.
+fn is_message(before: &str) -> bool {
     let call = before.trim_end().trim_end_matches("format!(").trim_end();
-    if call.ends_with(".hint(") {
-        "hint "
-    } else if ["config(", "run(", "plugin(", "refuse(", "PluginError::new("]
-        .iter()
-        .any(|name| call.ends_with(name))
-    {
-        "error"
+    [".hint(", "config(", "run(", "plugin(", "refuse(", "PluginError::new("].iter().any(|name| call.ends_with(name))
+}
+
+/// What is wrong with the form of a message: [Rust's API guidelines](https://rust-lang.github.io/api-guidelines/), C-GOOD-ERR.
+fn fault(text: &str) -> Option<&'static str> {
+    let mut letters = text.chars();
+    let first = letters.next().unwrap_or(' ');
+    // Names such as `NaN`, `TOML` or `E4M3` keep their capitals.
+    let is_name = text.split(' ').next().is_some_and(|word| word.chars().skip(1).any(|c| !c.is_lowercase()));
+    if text.trim() != text || text.contains("  ") {
+        Some("has superfluous spaces")
+    } else if first.is_uppercase() && letters.next().is_some() && !is_name {
+        Some("begins with a capital")
+    } else if text.ends_with(['.', '!']) && !text.ends_with("..") {
+        Some("ends with a full stop")
     } else {
-        "text "
+        None
     }
 }
 
@@ -90,27 +92,22 @@ fn is_code(path: &str) -> bool {
 }
 
 #[test]
-fn messages_are_those_of_the_snapshot() {
-    let mut page = String::new();
-    let sources: BTreeMap<String, String> = files_named(".rs").into_iter().collect();
-    for (path, source) in sources.iter().filter(|(path, _)| is_code(path)) {
+fn errors_and_hints_are_sentences_without_capital_and_full_stop() {
+    let mut messages = 0;
+    let mut faults = Vec::new();
+    for (path, source) in files_named(".rs").into_iter().filter(|(path, _)| is_code(path)) {
         let code = source.split("#[cfg(test)]").next().unwrap_or_default();
-        let messages = literals(code).into_iter().filter(|literal| {
-            let is_attribute = code[..literal.start].trim_end().ends_with(['=', ']']);
-            literal.text.split_whitespace().count() >= FEWEST_WORDS && !is_attribute
-        });
-        let lines: Vec<String> = messages
-            .map(|literal| format!("{} {}\n", kind(&code[..literal.start]), literal.text.trim()))
-            .collect();
-        if !lines.is_empty() {
-            page += &format!("\n## {path}\n{}", lines.concat());
+        for literal in literals(code).iter().filter(|literal| is_message(&code[..literal.start])) {
+            messages += 1;
+            faults.extend(fault(&literal.text).map(|fault| format!("{path}: {:?} {fault}", literal.text)));
         }
     }
-    assert_snapshot!("messages", page);
+    assert!(messages > 300, "{messages} messages found");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]
-fn a_literal_is_found_with_its_kind() {
+fn a_literal_is_found_with_its_call() {
     let source = r#"
         // "not this one"
         let quote = '"';
@@ -120,6 +117,16 @@ fn a_literal_is_found_with_its_kind() {
     let found = literals(source);
     let texts: Vec<&str> = found.iter().map(|literal| literal.text.as_str()).collect();
     assert_eq!(texts, ["`{key}` must be \"a\" number", "give one"]);
-    let kinds: Vec<&str> = found.iter().map(|literal| kind(&source[..literal.start])).collect();
-    assert_eq!(kinds, ["error", "hint "]);
+    assert!(found.iter().all(|literal| is_message(&source[..literal.start])));
+    assert!(!is_message("let text = "));
+}
+
+#[test]
+fn a_message_of_another_form_is_a_fault() {
+    for good in ["`lr` must be positive, found 0", "NaN is no rate", "E4M3 has no infinity", "give one of a, b, .."] {
+        assert_eq!(fault(good), None, "{good}");
+    }
+    for bad in ["The rate is wrong", "give one.", "two  spaces", " before"] {
+        assert!(fault(bad).is_some(), "{bad}");
+    }
 }
