@@ -56,7 +56,9 @@ fn unescaped(text: &str) -> String {
 /// True if the literal that follows is the text of an error or of a hint.
 fn is_message(before: &str) -> bool {
     let call = before.trim_end().trim_end_matches("format!(").trim_end();
-    [".hint(", "config(", "run(", "plugin(", "refuse(", "PluginError::new("].iter().any(|name| call.ends_with(name))
+    [".hint(", "config(", "run(", "plugin(", "refuse(", "PluginError::new("]
+        .iter()
+        .any(|name| call.ends_with(name))
 }
 
 /// What is wrong with the form of a message: [Rust's API guidelines](https://rust-lang.github.io/api-guidelines/), C-GOOD-ERR.
@@ -123,7 +125,9 @@ fn a_literal_is_found_with_its_call() {
 
 #[test]
 fn a_message_of_another_form_is_a_fault() {
-    for good in ["`lr` must be positive, found 0", "NaN is no rate", "E4M3 has no infinity", "give one of a, b, .."] {
+    for good in
+        ["`lr` must be positive, found 0", "NaN is no rate", "E4M3 has no infinity", "give one of a, b, .."]
+    {
         assert_eq!(fault(good), None, "{good}");
     }
     for bad in ["The rate is wrong", "give one.", "two  spaces", " before"] {
