@@ -7,6 +7,7 @@ mod citations;
 mod commit;
 mod layers;
 mod messages;
+mod modules;
 mod results;
 mod signatures;
 mod sources;
