@@ -140,7 +140,7 @@ impl Crate {
 
     fn add(&mut self, parent: Id, name: String) -> Id {
         let id = self.modules.len();
-        let path = [self.modules[parent].path.as_slice(), &[name.clone()]].concat();
+        let path = [self.modules[parent].path.as_slice(), std::slice::from_ref(&name)].concat();
         self.modules[parent].children.insert(name, id);
         self.modules.push(Module { path, parent: Some(parent), ..Module::default() });
         id
