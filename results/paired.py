@@ -1,47 +1,51 @@
-"""Statistics of paired runs for the scripts of this folder: Student's t with 4 degrees of freedom, and Holm's correction.
-
-The formulas are those of where/README.md; a test of the project computes the tables again.
-"""
+"""Statistics of paired runs: Student's t with 4 degrees of freedom, and Holm's correction. The formulas are those of where/README.md."""
 
 import math
 import statistics
+from collections import namedtuple
 
 SEEDS = 5
 T_975 = 2.776445
 POWER = 0.8
 
-
-def losses_of(runs):
-    """Losses of the ended runs of a sweep, by case and seed: NaN for those that diverged or failed."""
-    cells = {}
-    for run in runs:
-        if run["state"] not in ("missing", "broken"):
-            loss = run["final_val_loss"] if run["state"] == "completed" else None
-            cells.setdefault(run["axes"]["case"], {})[run["axes"]["run.seed"]] = math.nan if loss is None else round(loss, 6)
-    return cells
+# Of paired differences: mean, half of the 95 % interval, whether it is significant after correction (with its p), and the smallest
+# detectable difference.
+Difference = namedtuple("Difference", "mean half p significant detectable")
 
 
-def records(cells):
-    """Rows of these losses: case, seed, loss."""
-    return [(case, seed, f"{loss:.6f}".replace("nan", "NaN")) for case, of in cells.items() for seed, loss in of.items()]
+def family(cells, baseline_of):
+    """The differences of cells to their baselines, for cells that are complete and whose baseline is."""
+    complete = {cell: of for cell, of in cells.items() if len(of) == SEEDS and all(map(math.isfinite, of.values()))}
+    pairs = {cell: baseline_of(cell) for cell in complete}
+    found = {cell: difference(complete[cell], complete[other]) for cell, other in pairs.items() if other in complete and other != cell}
+    corrected, least = holm({cell: p for cell, (_, _, p) in found.items()}), least_detectable(len(found))
+    return {
+        cell: Difference(mean, T_975 * error, corrected[cell], corrected[cell] < 0.05, least * error)
+        for cell, (mean, error, _) in found.items()
+    }
 
 
-def complete(of):
-    """True if each seed has a finite loss."""
-    return len(of) == SEEDS and all(map(math.isfinite, of.values()))
-
-
-def differences_to_fp32(cells):
-    """The difference of each complete case, its correction, and the smallest detectable difference in standard errors."""
-    cases = [case for case, of in cells.items() if case != "fp32" and complete(of) and complete(cells.get("fp32", {}))]
-    found = {case: difference(cells[case], cells["fp32"]) for case in cases}
-    return found, holm(found), least_detectable(len(found))
+def difference(own, other):
+    """Mean, standard error and p of paired differences."""
+    values = [own[seed] - other[seed] for seed in sorted(own)]
+    mean = sum(values) / SEEDS
+    error = math.sqrt(sum((x - mean) ** 2 for x in values) / (SEEDS - 1) / SEEDS)
+    return mean, error, probability(mean / error) if error > 0 else 1.0
 
 
 def probability(t):
     """Two-sided, of Student's t with 4 degrees of freedom, in closed form."""
     share = t * t / (4 + t * t)
     return 1 - math.sqrt(share) * (3 - share) / 2
+
+
+def holm(found):
+    """p after Holm's correction, by cell."""
+    corrected, least = {}, 0.0
+    for rank, (cell, p) in enumerate(sorted(found.items(), key=lambda item: item[1])):
+        least = max(least, min(1.0, (len(found) - rank) * p))
+        corrected[cell] = least
+    return corrected
 
 
 def quantile(p):
@@ -76,20 +80,3 @@ def power(shift, critical):
     odd = sum(density(end * i / panels) for i in range(1, panels, 2))
     even = sum(density(end * i / panels) for i in range(2, panels, 2))
     return (4 * odd + 2 * even) * end / panels / 3
-
-
-def difference(own, other):
-    """Mean, standard error and p of paired differences."""
-    values = [own[seed] - other[seed] for seed in sorted(own)]
-    mean = sum(values) / SEEDS
-    error = math.sqrt(sum((x - mean) ** 2 for x in values) / (SEEDS - 1) / SEEDS)
-    return mean, error, probability(mean / error) if error > 0 else 1.0
-
-
-def holm(found):
-    """p after Holm's correction, by cell."""
-    corrected, least = {}, 0.0
-    for rank, (key, (_, _, p)) in enumerate(sorted(found.items(), key=lambda item: item[1][2])):
-        least = max(least, min(1.0, (len(found) - rank) * p))
-        corrected[key] = least
-    return corrected

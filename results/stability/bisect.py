@@ -1,23 +1,20 @@
 """Largest stable learning rate by bisection: python3 results/stability/bisect.py HOST
 
-HOST is the program altgrad-host; without it, nothing runs and the tables of the recorded cells are printed. Weights, activations and gradients of all linear layers but the head have one format. A run of
+HOST is the program altgrad-host. Weights, activations and gradients of all linear layers but the head have one format. A run of
 results/where/base.toml is stable if it is completed and its held-out loss is below the corpus's unigram entropy. Bisection halves the
 logarithm of an interval of 2^10 five times, so that rates are known within a factor of 2^(5/16), 1.24. Writes rates.csv beside this file
-after each cell, skips cells that it has, and prints the tables of README.md; a test of the project computes them again.
+after each cell, and skips cells that it has.
 """
 
 import concurrent.futures
 import csv
 import json
-import math
 import pathlib
 import subprocess
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).parent
-sys.path.append(str(HERE.parent))
-from paired import T_975, difference, holm, least_detectable  # noqa: E402
 
 FORMATS = ["fp32", "E3M4", "E4M3", "E5M2", "E7M0", "E2M1"]
 # The lowest rate that is tried.
@@ -65,49 +62,16 @@ def read():
         return [(row["format"], row["optimizer"], int(row["seed"]), row["stable"], row["unstable"]) for row in csv.DictReader(file)]
 
 
-def ranges(rows):
-    """Median, smallest and largest of the largest stable rates."""
-    found = {}
-    for form, optimizer, _, stable, unstable in rows:
-        shown = "none" if not stable else stable if unstable else f"≥ {stable}"
-        found.setdefault((form, optimizer), []).append((float(stable or 0), shown))
-    print("| format | " + " | ".join(OPTIMIZERS) + " |\n|---|" + "---|" * len(OPTIMIZERS))
-    for form in FORMATS:
-        cells = [sorted(found.get((form, optimizer), [])) for optimizer in OPTIMIZERS]
-        texts = [f"{of[len(of) // 2][1]} ({of[0][1]} to {of[-1][1]})" if of else "not run" for of in cells]
-        print(f"| {form} | " + " | ".join(texts) + " |")
-
-
-def factors(rows):
-    """The largest stable rate over that of fp32 with the same seed, where bisection bounded both for all seeds."""
-    rates = {}
-    for form, optimizer, seed, stable, unstable in rows:
-        if stable and unstable:
-            rates.setdefault((form, optimizer), {})[seed] = math.log2(float(stable))
-    whole = {cell: of for cell, of in rates.items() if len(of) == len(SEEDS)}
-    cells = [(form, optimizer) for optimizer in OPTIMIZERS for form in FORMATS[1:]]
-    found = {cell: difference(whole[cell], whole["fp32", cell[1]]) for cell in cells if cell in whole and ("fp32", cell[1]) in whole}
-    corrected, least = holm(found), least_detectable(len(found))
-    print("\n| optimizer | format | factor | 95 % interval | detectable |\n|---|---|---:|---:|---:|")
-    for (form, optimizer), (mean, error, _) in found.items():
-        text = f"{2**mean:.2f}"
-        text = f"**{text}**" if corrected[form, optimizer] < 0.05 else text
-        low, high = (2 ** (mean + side * T_975 * error) for side in (-1, 1))
-        print(f"| {optimizer} | {form} | {text} | {low:.2f} to {high:.2f} | {2 ** (least * error):.2f} |")
-
-
-def main(host=None):
+def main(host):
     rows = read() if (HERE / "rates.csv").exists() else []
     done = {row[:3] for row in rows}
-    cells = [(form, optimizer, seed) for seed in SEEDS for optimizer in OPTIMIZERS for form in FORMATS if host]
+    cells = [(form, optimizer, seed) for seed in SEEDS for optimizer in OPTIMIZERS for form in FORMATS]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         tasks = [pool.submit(bisect, host, *cell) for cell in cells if cell not in done]
         for task in concurrent.futures.as_completed(tasks):
             rows = sorted([*rows, task.result()])
             with open(HERE / "rates.csv", "w", newline="") as file:
                 csv.writer(file, lineterminator="\n").writerows([HEAD, *rows])
-    ranges(rows)
-    factors(rows)
 
 
 main(*sys.argv[1:])

@@ -108,7 +108,7 @@ const RULES: &[Rule] = &[
     rule("altgrad-example-*", &[API]).tests(&[CONFORMANCE]),
     rule("altgrad-fixture-*", &[API]),
     // Tests.
-    rule(END_TO_END, &[]).tests(&[REPORT]),
+    rule(END_TO_END, &[]),
     rule("altgrad-fuzz", &[]).tests(&[API, BASE, CONFIG, DATA, ENGINE, LOADER, REPORT, SWEEP]),
     rule("altgrad-test-kernels", &[API, CONFORMANCE, FORMAT_KIT, OPTIMIZER_KIT]).tests(&[
         END_TO_END,

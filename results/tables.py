@@ -1,0 +1,345 @@
+"""Tables of the pages in this folder, from the committed records: python3 results/tables.py [--check]
+
+Replaces the rows of each table in the experiments' README.md. With `--check` it writes nothing, names the pages that would change and
+fails; a test of the project does this. A table is found by its header line, in the order of the page.
+"""
+
+import csv
+import itertools
+import math
+import pathlib
+import statistics
+import sys
+
+from paired import family
+
+HERE = pathlib.Path(__file__).parent
+FORMATS = ["E4M3", "E5M2", "E3M4", "E7M0", "E1M6", "E2M1"]
+ROLES = ["weight", "activation", "grad"]
+SITES = ["qkv", "attention_output", "mlp_up", "mlp_down", "head"]
+
+
+def read(name):
+    with open(HERE / name, newline="") as file:
+        return list(csv.reader(file))[1:]
+
+
+def losses(name):
+    """Loss by seed, of each cell: the columns of the record but the last two, seed and loss."""
+    cells = {}
+    for *cell, seed, loss in read(name):
+        cells.setdefault(tuple(cell), {})[int(seed)] = float(loss)
+    return cells
+
+
+def row(*cells):
+    return f"| {' | '.join(cells)} |"
+
+
+def mean(seeds, digits=4):
+    return f"{statistics.fmean(seeds.values()):.{digits}f}"
+
+
+def text(of, digits=4):
+    """A difference and its interval, bold where it is significant."""
+    shown = f"{of.mean:+.{digits}f} ± {of.half:.{digits}f}".replace("-", "−")
+    return f"**{shown}**" if of.significant else shown
+
+
+def columns(of):
+    """A difference and its smallest detectable size; empty without one."""
+    return (text(of), f"{of.detectable:.4f}") if of else ("", "")
+
+
+def to_fp32(name):
+    """The cells of a record with one column of names, and their differences to fp32 by this name."""
+    cells = losses(name)
+    return {case: of for (case,), of in cells.items()}, {case: of for (case,), of in family(cells, lambda _: ("fp32",)).items()}
+
+
+def site_name(site):
+    return site.replace("_", " ").replace("mlp", "MLP")
+
+
+def alerts():
+    runs, early = read("alerts/runs.csv"), {run: (int(fails), int(alert)) for run, fails, alert, _ in read("alerts/early.csv")}
+    healthy = [run for run in runs if run[0] == "healthy" and not run[3]]
+    failing = [run for run in runs if run[3]]
+    # Failures that are not in `early.csv` begin after the first median over ten steps, and their alert comes before it.
+    late = [alert - fails for fails, alert in early.values() if alert >= fails]
+    silent = sum(not run[5] for run in failing)
+    yield "| | |", [
+        row("runs of `healthy.toml` that train well", str(len(healthy))),
+        row("of them raised an alert", str(sum(bool(run[6]) for run in healthy))),
+        row("failing runs of both files", str(len(failing))),
+        row("of them raised an alert before the failure begins", str(len(failing) - silent - len(late))),
+        row(f"of them raised the first alert later, by {min(late)} to {max(late)} steps", str(len(late))),
+        row("of them raised no alert", str(silent)),
+    ]
+
+
+def claims():
+    fixed = {"hybrid": ("baseline", "bf16", ""), "gains": ("gains", "gain-fp32", ""), "attention": ("attention", "nearest", "")}
+    fixed |= {"split": ("split", "fp32", ""), "swiglu": ("swiglu", "fp32", ""), "fp4": ("fp4", "nvfp4", "")}
+    of_rate = {"rates": "fp32", "stored": "master"}
+
+    def baseline(cell):
+        matrix, _, rate = cell
+        return (matrix, of_rate[matrix], rate) if matrix in of_rate else fixed.get(matrix, ("baseline", "fp32", ""))
+
+    cells = losses("claims/losses.csv")
+    for matrix in ["hybrid", "split", "rates", "stored", "fp4", "swiglu", "gains", "attention", "states"]:
+        found = family(cells, lambda cell: baseline(cell) if cell[0] == matrix else cell)
+        rows = []
+        for cell, of in ((cell, of) for cell, of in cells.items() if cell[0] == matrix):
+            diverged = sum(not math.isfinite(loss) for loss in of.values())
+            loss = f"{diverged} of {len(of)} diverged" if diverged else mean(of)
+            rows.append(row(cell[1], cell[2], loss, *columns(found.get(cell))))
+        yield "| case | rate | held-out loss | minus baseline | smallest detectable difference |", rows
+
+
+def e7m0():
+    cells, found = to_fp32("e7m0/losses.csv")
+    rows = [row(case, mean(cells[case]), *columns(of)) for case, of in found.items()]
+    yield "| case | held-out loss | minus fp32 | smallest detectable difference |", rows
+    shown = ["all", "stored-nearest", "stored-stochastic"]
+    rows = [row(*line) for line in read("e7m0/timeline.csv") if line[0] in shown]
+    yield "| case | step | training loss | update sparsity | stall | gradient underflow |", rows
+
+
+def optimizers():
+    cells, tried, chosen = losses("optimizers/losses.csv"), {}, {}
+    for *cell, _, value, _, _, is_chosen in read("optimizers/rates.csv"):
+        tried.setdefault(tuple(cell), []).append(float(value))
+        if int(is_chosen):
+            chosen[tuple(cell)] = float(value)
+    exact = ("fp32", "fp32", "adamw")
+    same = family(cells, lambda cell: (*cell[:2], "adamw"))
+    to_exact = family(cells, lambda cell: cell if cell[0] == "fp32" else exact)
+    unquantized = family(cells, lambda cell: ("fp32", "fp32", cell[2]))
+    for form in ["fp32", "E4M3", "E5M2", "E3M4", "E2M1", "E7M0"]:
+        rows = []
+        for cell in (cell for cell in cells if cell[0] == form):
+            rate = f"{chosen[cell]:g}" + (" (edge)" if chosen[cell] in (min(tried[cell]), max(tried[cell])) else "")
+            differences = (*columns(same.get(cell)), columns(to_exact.get(cell))[0], *columns(unquantized.get(cell)))
+            rows.append(row(*cell[1:], rate, mean(cells[cell]), *differences))
+        head = "| storage | optimizer | rate | held-out loss | minus AdamW | detectable | minus AdamW in fp32 | minus itself in fp32 | detectable |"
+        yield head, rows
+    for own, other, title in [("stiffness", "madam", "StiffnessAdamW minus Madam"), ("muon", "soap", "Muon minus SOAP")]:
+        found = family(cells, lambda cell: (*cell[:2], other) if cell[2] == own else cell)
+        yield f"| format | storage | {title} | detectable |", [row(*cell[:2], *columns(of)) for cell, of in found.items()]
+    kept = ("adamw", "muon")
+    found = family(cells, lambda cell: (cell[0], "stochastic", cell[2]) if cell[1] == "feedback" and cell[2] in kept else cell)
+    rows = [row(cell[0], cell[2], *columns(of)) for cell, of in found.items()]
+    yield "| format | optimizer | feedback minus stochastic | detectable |", rows
+    found = family(cells, lambda cell: (cell[0], "master", cell[2]))
+    rows = [
+        row(form, optimizer, *columns(found.get((form, "stochastic", optimizer))), *columns(found.get((form, "feedback", optimizer))))
+        for form, storage, optimizer in cells
+        if storage == "master"
+    ]
+    yield "| format | optimizer | stochastic minus master | detectable | feedback minus master | detectable |", rows
+
+
+def ranges():
+    rows = [row(role, site_name(site), *values) for role, site, *values in read("range/profile.csv")]
+    yield f"| role | layer type | range, binades | kurtosis | {' | '.join(FORMATS)} |", rows
+    zeroed = {(form, site): f"{100 * float(share):.1f}" for form, _, site, share in read("range/underflow.csv")}
+    rows = [row(site_name(site), *(zeroed[form, site] for form in FORMATS)) for site in SITES]
+    yield f"| layer type | {' | '.join(FORMATS)} |", rows
+    shares = {case: f"{100 * float(share):.1f}" for case, share in read("range/head_underflow.csv")}
+    _, found = to_fp32("range/head.csv")
+    rows = [row(case, shares[case], *columns(of)) for case, of in found.items()]
+    yield "| case | zeroed % | minus fp32 | smallest detectable difference |", rows
+    _, found = to_fp32("range/remedy.csv")
+    yield "| case | minus fp32 | smallest detectable difference |", [row(case, *columns(of)) for case, of in found.items()]
+
+
+def recipes():
+    cells, _ = to_fp32("recipes/losses.csv")
+    # These two have equal losses, and count as one test.
+    twin, own = "torchao_mxfp8", "mxfp8"
+    assert cells[twin] == cells[own]
+    found = family({case: of for case, of in cells.items() if case != twin}, lambda _: "fp32")
+    found[twin] = found[own]
+    casts = {}
+    for recipe, _, *values in read("recipes/casts.csv"):
+        casts.setdefault(recipe, []).append([float(value) if value else None for value in values])
+    rows = []
+    for recipe, seeds in casts.items():
+        cosine, overflow, underflow, *sqnr = (average(column) for column in zip(*seeds))
+        rates = ("-" if rate is None else f"{100 * rate:.3f}" for rate in (overflow, underflow))
+        pairs = (", ".join(f"{of:.1f}" for of in pair if of is not None) or "-" for pair in zip(sqnr[::2], sqnr[1::2]))
+        loss = f"{mean(cells[recipe])} ± {statistics.stdev(cells[recipe].values()):.4f}"
+        difference = columns(found[recipe]) if recipe in found else ("-", "-")
+        rows.append(row(recipe, loss, *difference, f"{cosine:.5f}", *rates, *pairs))
+    head = "| recipe | held-out loss | minus fp32 | detectable | gradient cosine | overflow % | underflow % | SQNR dB: weight, in dgrad | activation, in wgrad | gradient, in wgrad |"
+    yield head, rows
+
+
+def average(values):
+    present = [value for value in values if value is not None]
+    return statistics.fmean(present) if present else None
+
+
+def reference():
+    # Held-out loss, gradient cosine, unchanged codes and overflow by step, of each run; None where a step has no value.
+    runs = {}
+    for run, step, _, *values in read("reference/steps.csv"):
+        runs.setdefault(run, {})[int(step)] = [float(value) if value else None for value in values]
+    loss = {run: {step: values[0] for step, values in steps.items() if values[0] is not None} for run, steps in runs.items()}
+    rows = []
+    for run, steps in runs.items():
+        # The last evaluation that the run shares with bf16.
+        last = max(loss[run].keys() & loss["bf16"].keys())
+        own, ratio = loss[run][last], loss[run][last] / loss["bf16"][last]
+        _, cosines, stalls, overflows = ([of for of in column if of is not None] for column in zip(*(of for step, of in steps.items() if step <= last)))
+        means = (f"{statistics.fmean(of):.4f}" if of else "" for of in (cosines, stalls))
+        perplexity = f"{math.exp(own):.2f}" if math.exp(own) < 1e6 else f"{math.exp(own):.2e}".replace("e+", "e")
+        overflow = f"{max(overflows):.2e}" if overflows else ""
+        verdict = "baseline" if run == "bf16" else "within 10 %" if abs(ratio - 1) <= 0.1 else "outside 10 %"
+        rows.append(row(run, str(last), f"{own:.4f}", perplexity, f"{ratio:.4f}", *means, overflow, verdict))
+    yield "| run | step | held-out loss | perplexity | ratio | gradient cosine | codes unchanged | largest overflow | verdict |", rows
+    zeroed = {}
+    for run, layer_type, share in read("reference/zeroed.csv"):
+        zeroed.setdefault(run, {})[layer_type] = f"{100 * float(share):.2f}"
+    rows = [row(site, *(of.get(site, "") for of in zeroed.values())) for site in map(site_name, SITES)]
+    yield f"| layer type | {' | '.join(zeroed)} |", rows
+    head = {}
+    for run, step, value in read("reference/head.csv"):
+        head.setdefault(run, {})[int(step)] = float(value)
+    runs = {run: loss[run] for run in ("bf16", "E3M4")} | head
+    rows = [row(run, *(f"{of[step]:.4f}" for step in (100, 200))) for run, of in runs.items()]
+    yield "| run | step 100 | step 200 |", rows
+
+
+def stability():
+    formats, optimizers = ["fp32", "E3M4", "E4M3", "E5M2", "E7M0", "E2M1"], ["adamw", "sgd", "muon"]
+    ends, logarithms = {}, {}
+    for form, optimizer, seed, stable, unstable in read("stability/rates.csv"):
+        shown = "none" if not stable else stable if unstable else f"≥ {stable}"
+        ends.setdefault((form, optimizer), []).append((float(stable or 0), shown))
+        # Cells that bisection bounded for every seed are compared.
+        bounded = math.log2(float(stable)) if stable and unstable else math.nan
+        logarithms.setdefault((form, optimizer), {})[int(seed)] = bounded
+    rows = []
+    for form in formats:
+        found = [sorted(ends[form, optimizer]) for optimizer in optimizers]
+        rows.append(row(form, *(f"{of[2][1]} ({of[0][1]} to {of[4][1]})" for of in found)))
+    yield "| format | AdamW | SGD | Muon |", rows
+    found = family(logarithms, lambda cell: ("fp32", cell[1]))
+    rows = []
+    for optimizer, form in ((optimizer, form) for optimizer in optimizers for form in formats if (form, optimizer) in found):
+        of = found[form, optimizer]
+        factor = f"**{2**of.mean:.2f}**" if of.significant else f"{2**of.mean:.2f}"
+        low, high = 2 ** (of.mean - of.half), 2 ** (of.mean + of.half)
+        rows.append(row(optimizer, form, factor, f"{low:.2f} to {high:.2f}", f"{2**of.detectable:.2f}"))
+    yield "| optimizer | format | factor | 95 % interval | detectable |", rows
+
+
+def stored_scales():
+    cells = losses("stored-scales/losses.csv")
+    # Above the loss of a uniform guess over bytes.
+    sound = {cell: of for cell, of in cells.items() if statistics.fmean(of.values()) <= math.log(256)}
+    before = {"power_of_two": "fixed", "dynamic": "power_of_two"}
+    found = family(sound, lambda cell: (*cell[:3], before.get(cell[3], cell[3])))
+    axes = ["E1M6", "E3M4", "E4M3", "E5M2", "E7M0"], ["adamw", "stiffness", "manifold"], ["nearest-even", "stochastic"]
+    rows = []
+    for cell in itertools.product(*axes):
+        own = [(*cell, rule) for rule in ("fixed", "power_of_two", "dynamic")]
+        losses_of = (sound.get(cell) for cell in own)
+        shown = (f"{mean(of, 3)} ± {statistics.stdev(of.values()):.3f}" if of else "diverges" for of in losses_of)
+        differences = [found.get(cell) for cell in own[1:]]
+        texts = (text(of, 3) if of else "diverges" for of in differences)
+        detectable = ", ".join(f"{of.detectable:.3f}" if of else "–" for of in differences)
+        rows.append(row(*cell, *shown, *texts, detectable))
+    yield "| format | optimizer | rounding | `fixed` | `power_of_two` | `dynamic` | `power_of_two` − `fixed` | `dynamic` − `power_of_two` | detectable |", rows
+
+
+def vocabulary():
+    sizes, head = ["256", "1024", "4096", "16384"], "| case | 256 | 1,024 | 4,096 | 16,384 |"
+    cells = losses("vocabulary/losses.csv")
+    found = family(cells, lambda cell: (cell[0], "fp32"))
+    cases = list(dict.fromkeys(case for _, case in found))
+    shares = {(size, case): f"{100 * float(first):.1f}, {100 * float(later):.1f}" for size, case, first, later in read("vocabulary/zeroed.csv")}
+    fp32 = row("fp32", *(mean(cells[size, "fp32"]) for size in sizes))
+    yield head, [fp32, *(row(case, *(text(found[size, case]) for size in sizes)) for case in cases)]
+    yield head, [row(case, *(f"{found[size, case].detectable:.4f}" for size in sizes)) for case in cases]
+    yield head, [row(case, *(shares[size, case] for size in sizes)) for case in cases]
+
+
+def where():
+    cells = losses("where/losses.csv")
+    found = family({cell: of for cell, of in cells.items() if cell[0] != "INT8"}, lambda _: ("fp32", "none", "none"))
+    # INT8 is E1M6's grid with another scale.
+    found |= {cell: found["E1M6", *cell[1:]] for cell, of in cells.items() if cell[0] == "INT8" and of == cells["E1M6", *cell[1:]]}
+
+    def cell(*key):
+        return text(found[key]) if key in found else "not run"
+
+    for form in ["E2M1", "E5M2", "E4M3", "E3M4", "E7M0", "E1M6"]:
+        rows = [row(site_name(site), *(cell(form, role, site) for role in ROLES)) for site in SITES]
+        yield "| layer type | weights | activations | gradients |", rows
+    formats = ["E4M3", "E5M2", "E3M4", "E7M0", "E1M6", "INT8", "E2M1"]
+    rows = [row(form, *(cell(form, role, "all") for role in [*ROLES, "together"])) for form in formats]
+    yield "| format | weights | activations | gradients | all three |", rows
+    _, found_attention = to_fp32("where/attention.csv")
+    operands = ["queries", "keys", "values", "probabilities", "scores_grad", "attention_grad", "all"]
+    rows = [row(form, *(text(found_attention[f"{form}_{operand}"]) for operand in operands)) for form in FORMATS]
+    yield "| format | queries | keys | values | softmax | scores' gradient | output's gradient | all six |", rows
+    confirmed, found = to_fp32("where/confirm.csv")
+    names = {
+        "E3M4": "E3M4 everywhere",
+        "E2M1_head_grad_E5M2": "E2M1; E5M2 for the gradient at the head",
+        "E2M1_head_grad_fp32": "E2M1; fp32 for the gradient at the head",
+        "E2M1": "E2M1 everywhere",
+    }
+    rows = []
+    for case, name in names.items():
+        of = found[case]
+        p = "< 0.0001" if of.p < 0.0001 else f"{of.p:.4f}"
+        rows.append(row(name, mean(confirmed[case]), text(of), p, f"{of.detectable:.4f}"))
+    yield "| assignment | held-out loss | minus fp32 | p after Holm | smallest detectable difference |", rows
+
+
+PAGES = {
+    "alerts": alerts,
+    "claims": claims,
+    "e7m0": e7m0,
+    "optimizers": optimizers,
+    "range": ranges,
+    "recipes": recipes,
+    "reference": reference,
+    "stability": stability,
+    "stored-scales": stored_scales,
+    "vocabulary": vocabulary,
+    "where": where,
+}
+
+
+def with_tables(page, tables):
+    """The page with the rows of each table below the next header line that is its own."""
+    lines, at = page.split("\n"), 0
+    for head, rows in tables:
+        at = lines.index(head, at) + 2
+        end = next(number for number in range(at, len(lines)) if not lines[number].startswith("|"))
+        lines[at:end] = rows
+    return "\n".join(lines)
+
+
+def main(check=None):
+    outdated = []
+    for folder, tables in PAGES.items():
+        path = HERE / folder / "README.md"
+        before = path.read_text()
+        after = with_tables(before, tables())
+        if after != before:
+            outdated.append(str(path.relative_to(HERE.parent)))
+            if check != "--check":
+                path.write_text(after)
+    if check == "--check" and outdated:
+        sys.exit(f"{', '.join(outdated)}: not the tables of the records; run `python3 results/tables.py`")
+    print("\n".join(outdated))
+
+
+main(*sys.argv[1:])
