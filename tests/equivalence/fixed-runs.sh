@@ -29,8 +29,16 @@ train no_master small/e7m0_no_master.toml --set metrics.histograms_every=20
 train blocks small/e3m4.toml --set 'quant.scaling.granularity="block"' --set quant.scaling.block=32 --set model.dropout=0.1
 train delayed small/e1m6.toml --set 'quant.scaling.amax="delayed"' --set 'quant.grad_rounding="stochastic"' \
     --set 'quant.ste="clipped"' --set metrics.histograms_every=20
-train stiffness optimizers/e4m3_stiffness_adamw_no_master.toml --set metrics.histograms_every=20
-train manifold optimizers/e3m4_fp8_manifold_master.toml --set 'quant.scaling.granularity="channel"'
+codes() {
+    local name=$1 optimizer=$2 ulp=$3
+    shift 3
+    train "$name" optimizers/base.toml --set "optimizer.name=$optimizer" --set "optimizer.ulp_per_lr=$ulp" --set train.lr=1e-3 \
+        --set train.min_lr=1e-4 "$@"
+}
+codes stiffness stiffness-adamw 1000 --set run.name=e4m3_stiffness_adamw_no_master --set metrics.histograms_every=20
+codes manifold fp8-manifold 3000 --set run.name=e3m4_fp8_manifold_master --set optimizer.eps=1e-16 --set quant.weight=E3M4 \
+    --set quant.master_weights=fp32 --set quant.weight_rounding=nearest-even --set quant.scaling.margin=1 \
+    --set 'quant.scaling.granularity="channel"'
 
 # Sinks: the same rows through CSV, TensorBoard and W&B's offline file.
 cat >sinks.toml <<EOF

@@ -346,12 +346,13 @@ fn every_run_file_of_the_project_passes_its_check() {
         let entries = fs::read_dir(fixture(folder)).unwrap().map(|entry| entry.unwrap().path());
         for path in entries.filter(|path| path.extension().is_some_and(|extension| extension == "toml")) {
             let shown = path.display().to_string();
-            let is_matrix = fs::read_to_string(&path).unwrap().contains("\n[axes]\n");
+            let text = fs::read_to_string(&path).unwrap();
+            let is_matrix = text.contains("\n[axes]\n") || text.contains("\n[[axes.");
             let args = if is_matrix { vec!["sweep", &shown, "--check"] } else { vec!["check", &shown] };
             let outcome = bench.host(&args);
             assert_eq!(outcome.code, 0, "{shown}: {}", outcome.stderr);
             checked += 1;
         }
     }
-    assert!(checked >= 40, "stage {} has no configs", stage().display());
+    assert!(checked >= 25, "stage {} has no configs", stage().display());
 }
