@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::expand::expanded;
-use super::lexicon::{MEMBER_STATES, PARTICULARS};
+use super::lexicon;
 use super::subject::Form;
 use super::values;
 
@@ -74,10 +74,9 @@ fn shares(context: &mut Context, out: &mut String) {
     let heading =
         expanded(context, "Allocation of the quantities of {thing2} among the Member States ({measure})\n");
     out.push_str(&heading);
-    let year = context.year();
     let scale = [1, 10, 50, 100, 500][context.sampler.index(5)];
     let mut total = 0;
-    for (name, _) in MEMBER_STATES.iter().filter(|(_, since)| *since <= year) {
+    for name in lexicon::member_states(context.year()) {
         if context.sampler.chance(25) {
             continue;
         }
@@ -94,7 +93,7 @@ fn model(context: &mut Context, out: &mut String) {
     let heading = expanded(context, "Particulars to be entered in the {docs}\n");
     out.push_str(&heading);
     let count = context.sampler.between(4, 9) as usize;
-    let chosen = context.sampler.several(PARTICULARS, count);
+    let chosen = context.sampler.several(lexicon::list("particulars"), count);
     for (place, phrase) in chosen.into_iter().enumerate() {
         let point = expanded(context, phrase);
         out.push_str(&format!("{}. {}.\n", place + 1, super::expand::capitalised(&point)));
@@ -107,7 +106,7 @@ fn limits(context: &mut Context, out: &mut String) {
     out.push_str(&heading);
     out.push_str("No | Description | Minimum | Maximum\n");
     for row in 0..rows(context) {
-        let thing = context.sampler.pick(context.subject.things);
+        let thing = context.sampler.pick(context.subject.things());
         let low = context.sampler.between(1, 60);
         let high = low + context.sampler.between(1, 90);
         let parts = context.sampler.below(10);

@@ -1,11 +1,11 @@
 //! The articles of an act, its closing formula, place, date and signature.
 
+use super::articles::{self, Wording};
 use super::context::Context;
 use super::expand::{capitalised, expand, expanded};
 use super::identity::ActKind;
-use super::lexicon::SIGNATORIES;
+use super::lexicon;
 use super::plan::Role;
-use super::{articles, wording::Wording};
 
 /// Appends the articles and everything up to the signature.
 pub(super) fn write(context: &mut Context, out: &mut String) {
@@ -42,15 +42,15 @@ fn write_paragraph(
     out: &mut String,
 ) {
     // The subject has few rules of its own; once they are spent, general ones take over.
-    let spent = context.subject.rules.iter().all(|rule| used.contains(rule));
+    let spent = context.subject.rules().iter().all(|rule| used.contains(rule));
     let own = role == Role::Substance && !spent && context.sampler.chance(60);
     let table = match context.paragraph {
-        _ if own => context.subject.rules,
+        _ if own => context.subject.rules(),
         0 => wording.first,
         // The two paragraphs of these articles belong together and have a fixed order.
         1 if role == Role::Committee || role == Role::Transposition => wording.later,
         1.. if role == Role::Annexes || wording.later.is_empty() => wording.first,
-        _ if context.sampler.chance(25) => articles::LATER,
+        _ if context.sampler.chance(25) => articles::later(),
         _ => wording.later,
     };
     let phrase = fresh(context, table, used);
@@ -67,7 +67,7 @@ fn write_paragraph(
         !list && matches!(role, Role::Substance | Role::Application | Role::Checks | Role::Security);
     if tail_allowed && context.sampler.chance(25) {
         out.push(' ');
-        let tail = fresh(context, articles::TAILS, used);
+        let tail = fresh(context, articles::tails(), used);
         let tail = expanded(context, tail);
         out.push_str(&capitalised(&tail));
     }
@@ -92,7 +92,7 @@ fn closing(context: &mut Context, out: &mut String) {
         );
     }
     let place = if !context.by_commission && context.sampler.chance(35) { "Luxembourg" } else { "Brussels" };
-    let (date, signatory) = (context.date.words(), context.sampler.pick(SIGNATORIES));
+    let (date, signatory) = (context.date.words(), context.sampler.pick(lexicon::list("signatories")));
     out.push_str(&format!("Done at {place}, {date}.\n"));
     if context.by_commission {
         let role = if context.sampler.chance(20) { "The President" } else { "Member of the Commission" };

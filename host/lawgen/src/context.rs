@@ -4,11 +4,10 @@
 //! earlier one, which a language model with a long window should learn.
 
 use super::identity::{self, ActKind, Date};
-use super::lexicon::{COUNTRIES, MEMBER_STATES};
+use super::lexicon;
 use super::plan::{self, Planned};
 use super::sampler::Sampler;
-use super::subject::{Base, Form, Subject};
-use super::subjects::SUBJECTS;
+use super::subject::{Base, Form, SUBJECTS, Subject};
 
 /// Another act that this one cites.
 #[derive(Debug, Clone)]
@@ -75,14 +74,14 @@ impl Context {
     pub(super) fn new(seed: u64, index: u64) -> Self {
         let mut sampler = Sampler::new(seed, index);
         let (number, year) = identity::number_and_year(seed, index);
-        let subject = SUBJECTS[sampler.index(SUBJECTS.len())];
+        let subject = &SUBJECTS[sampler.index(SUBJECTS.len())];
         let (form, title) = subject.titles[sampler.index(subject.titles.len())];
         let base = draw_base(&mut sampler, subject, year);
         let (kind, by_commission) = draw_kind(&mut sampler, form, base);
         let base_article = format!("{}({})", sampler.between(3, 28), sampler.between(1, 6));
         let cited = draw_cited(&mut sampler, base, year);
         let count = sampler.between(1, 4) as usize;
-        let things = sampler.several(subject.things, count);
+        let things = sampler.several(subject.things(), count);
         let size = draw_size(&mut sampler, form);
         let annexes = plan::annexes(&mut sampler, form, size);
         let date = Date::of_act(number, year);
@@ -103,8 +102,8 @@ impl Context {
             base_article,
             cited,
             things,
-            docs: sampler.pick(subject.docs),
-            country: sampler.pick(COUNTRIES),
+            docs: sampler.pick(subject.docs()),
+            country: sampler.pick(lexicon::list("countries")),
             member_state: draw_member_state(&mut sampler, year),
             plan,
             annexes,
@@ -201,6 +200,5 @@ fn draw_size(sampler: &mut Sampler, form: Form) -> u32 {
 
 /// Draws a Member State that had acceded by `year`.
 fn draw_member_state(sampler: &mut Sampler, year: u32) -> &'static str {
-    let members = MEMBER_STATES.iter().filter(|(_, since)| *since <= year).count();
-    MEMBER_STATES[sampler.index(members)].0
+    sampler.pick(&lexicon::member_states(year))
 }

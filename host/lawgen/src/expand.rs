@@ -2,7 +2,7 @@
 //!
 //! A placeholder is a name in braces. It is replaced by a fact of the act (`{this}`, `{thing}`), a value drawn anew (`{tonnes}`,
 //! `{later}`, `{#3-30}` for a number in a range), a reference to an article of the same act (`{art}`) or another phrase table
-//! (see `lexicon::table`), whose phrases may hold placeholders in turn. An unknown name is not replaced, which a test checks.
+//! (see `lexicon::alternatives`), whose phrases may hold placeholders in turn. An unknown name is not replaced, which a test checks.
 
 use super::context::Context;
 use super::identity::{self, ActKind};
@@ -44,8 +44,9 @@ pub(super) fn capitalised(sentence: &str) -> String {
 
 /// Appends the text of one placeholder.
 fn replace(context: &mut Context, name: &str, out: &mut String) {
-    if let Some(table) = lexicon::table(name) {
-        let phrase = context.sampler.pick(table);
+    let alternatives = lexicon::alternatives(name);
+    if !alternatives.is_empty() {
+        let phrase = context.sampler.pick(alternatives);
         expand(context, phrase, out);
     } else if let Some(range) = name.strip_prefix('#') {
         number(context, range, out);
@@ -78,8 +79,8 @@ fn fact(context: &Context, name: &str) -> Option<String> {
         "com" => if union { "Union" } else { "Community" }.to_owned(),
         "journal" if context.year() >= 2003 => "Official Journal of the European Union".to_owned(),
         "journal" => "Official Journal of the European Communities".to_owned(),
-        "sector" => context.subject.sector.to_owned(),
-        "committee" => context.subject.committee.to_owned(),
+        "sector" => context.subject.sector().to_owned(),
+        "committee" => context.subject.committee().to_owned(),
         "thing" => context.thing().to_owned(),
         "things" => joined(&context.things),
         "docs" => context.docs.to_owned(),
@@ -96,6 +97,7 @@ fn fact(context: &Context, name: &str) -> Option<String> {
         "cutoff" => context.cutoff.words(),
         "start" => context.start.words(),
         "expiry" => context.expiry.words(),
+        "newline" => "\n".to_owned(),
         "currency" => values::currency(context.year()).to_owned(),
         "year" => context.year().to_string(),
         "nextyear" => (context.year() + 1).to_string(),
@@ -109,14 +111,14 @@ fn subject_draw(context: &mut Context, name: &str) -> Option<String> {
     let subject = context.subject;
     let sampler = &mut context.sampler;
     Some(match name {
-        "actors" => sampler.pick(subject.actors).to_owned(),
-        "goal" => sampler.pick(subject.goals).to_owned(),
+        "actors" => sampler.pick(subject.actors()).to_owned(),
+        "goal" => sampler.pick(subject.goals()).to_owned(),
         "thing2" => sampler.pick(&context.things).to_owned(),
-        "other" => sampler.pick(subject.things).to_owned(),
+        "other" => sampler.pick(subject.things()).to_owned(),
         "anyms" => context.any_member_state().to_owned(),
-        "actorsub" => capitalised(sampler.pick(subject.actors)),
+        "actorsub" => capitalised(sampler.pick(subject.actors())),
         "docsub" => capitalised(context.docs),
-        "anycountry" => sampler.pick(lexicon::COUNTRIES).to_owned(),
+        "anycountry" => sampler.pick(lexicon::list("countries")).to_owned(),
         "rel" => {
             let place = sampler.index(context.cited.len());
             context.cited.get(place)?.name.clone()
@@ -211,10 +213,10 @@ fn articles(context: &mut Context) -> String {
 /// Appends a lettered list if `name` asks for one; returns whether it did.
 fn points(context: &mut Context, name: &str, out: &mut String) -> bool {
     let table = match name {
-        "particulars" => lexicon::PARTICULARS,
-        "conditions" => lexicon::CONDITIONS,
-        "duties" => lexicon::DUTIES,
-        "terms" => context.subject.terms,
+        "particulars" => lexicon::list("particulars"),
+        "conditions" => lexicon::list("conditions"),
+        "duties" => lexicon::list("duties"),
+        "terms" => context.subject.terms(),
         _ => return false,
     };
     let count = context.sampler.between(2, 4 + context.size.min(2)) as usize;

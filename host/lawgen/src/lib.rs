@@ -18,19 +18,16 @@ mod annex;
 mod articles;
 mod body;
 mod context;
-mod endings;
 mod expand;
 mod identity;
 mod lexicon;
+mod phrases;
 mod plan;
 mod preamble;
-mod procedures;
 mod recitals;
 mod sampler;
 mod subject;
-mod subjects;
 mod values;
-mod wording;
 
 #[cfg(test)]
 mod tests;
