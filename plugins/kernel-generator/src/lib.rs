@@ -1,27 +1,16 @@
 //! The committed kernel texts: their list, and their generation.
 //!
-//! This is the only list of crates with kernels. All minifloats share the texts of `format-kit`. An optimizer defines its rules
-//! in `src/kernel.rs`, which is compiled here and not in the plugin. A test compares the committed files with the generated ones,
-//! as far as cubecl is reproducible ([`canonical`]).
+//! All minifloats share the texts of `format-kit`, and all optimizers those of `optimizer-kit`. A test compares the committed files
+//! with the generated ones, as far as cubecl is reproducible ([`canonical`]).
 
-#[path = "../../optimizers/adamw/src/kernel.rs"]
-mod adamw;
 mod canonical;
-#[path = "../../optimizers/fp8-manifold/src/kernel.rs"]
-mod fp8_manifold;
-#[path = "../../optimizers/muon/src/kernel.rs"]
-mod muon;
-#[path = "../../optimizers/soap/src/kernel.rs"]
-mod soap;
-#[path = "../../optimizers/stiffness-adamw/src/kernel.rs"]
-mod stiffness_adamw;
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-use altgrad_kernel_kit::{Minifloat, Texts};
+use altgrad_kernel_kit::{Minifloat, Rule, Texts};
 pub use canonical::canonical;
 
 /// The command that writes the committed files.
@@ -36,19 +25,9 @@ pub struct Owner {
 }
 
 /// All of them.
-pub const OWNERS: [Owner; 6] = [
+pub const OWNERS: [Owner; 2] = [
     Owner { file: "plugins/format-kit/src/kernel_texts", make: Texts::of_format::<Minifloat> },
-    Owner { file: "plugins/optimizers/adamw/src/kernel_texts", make: || Texts::of_updates(&adamw::RULES) },
-    Owner {
-        file: "plugins/optimizers/fp8-manifold/src/kernel_texts",
-        make: || Texts::of_updates(&fp8_manifold::RULES),
-    },
-    Owner { file: "plugins/optimizers/muon/src/kernel_texts", make: || Texts::of_updates(&muon::RULES) },
-    Owner { file: "plugins/optimizers/soap/src/kernel_texts", make: || Texts::of_updates(&soap::RULES) },
-    Owner {
-        file: "plugins/optimizers/stiffness-adamw/src/kernel_texts",
-        make: || Texts::of_updates(&stiffness_adamw::RULES),
-    },
+    Owner { file: "plugins/optimizer-kit/src/kernel_texts", make: || Texts::of_updates(&Rule::ALL) },
 ];
 
 impl Owner {

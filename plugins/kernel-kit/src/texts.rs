@@ -92,7 +92,7 @@ impl Texts {
         let sums = self.constants.name("SUMS", "(&str, i32)", &recipe.sums);
         let statistics = self.constants.name("STATISTICS", "(&str, MergeRule)", recipe.statistics);
         self.entries.push_str(&format!(
-            "    // {}, {name}, {vector} at once\n    Text {{ op: {:?}, language: KernelLanguage::{name}, vector: {vector}, \
+            "    /* {}, {name}, {vector} at once */ Text {{ op: {:?}, language: KernelLanguage::{name}, vector: {vector}, \
              units: {UNITS}, shared_bytes: {}, entry: {:?}, deflated: part({start}, {len}), buffers: {buffers}, \
              info: {info}, constants: {constants}, info_words: {}, statistics: {statistics}, partial_sums: {sums} }},\n",
             recipe.name, recipe.op, text.shared_bytes, text.entry, text.info_words,
@@ -122,7 +122,7 @@ impl Texts {
             "use altgrad_plugin_api::{{\n    {}, kernel::table::{{{constant}Text}},\n}};\n\n\
              const DEFLATED: &[u8] = include_bytes!({deflated:?});\n\n\
              const fn part(start: usize, len: usize) -> &'static [u8] {{\n    \
-             DEFLATED.split_at(start).1.split_at(len).0\n}}\n\n{}\
+             DEFLATED.split_at(start).1.split_at(len).0\n}}\n\n{}\n\
              pub const TEXTS: &[Text] = &[\n{}];\n",
             names.join(", "),
             self.constants.text,
@@ -157,8 +157,8 @@ impl Constants {
         if slice.is_empty() {
             return "&[]".into();
         }
-        let lines: String = slice.iter().map(|element| format!("    {element:?},\n")).collect();
-        let value = format!("&[{element}] = &[\n{lines}];\n\n");
+        let values: Vec<String> = slice.iter().map(|element| format!("{element:?}")).collect();
+        let value = format!("&[{element}] = &[{}];\n", values.join(", "));
         let number = self.names.keys().filter(|other| other.starts_with(&format!("&[{element}]"))).count();
         let text = &mut self.text;
         let name = self.names.entry(value).or_insert_with_key(|value| {

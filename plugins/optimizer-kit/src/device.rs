@@ -1,6 +1,6 @@
 //! This crate's rules on a device: their texts, and their numbers.
 //!
-//! The texts are `kernel-kit`'s, which defines the words of a step. All of them are computed here, as for [`crate::rule`], so that
+//! All optimizers share the texts (`kernel_texts`), whose sources are those of `kernel-kit`, which defines the words of a step. All of them are computed here, as for [`crate::rule`], so that
 //! a device's step has bit-identical factors. Only minifloats have descriptions: tables go through main memory.
 
 use altgrad_plugin_api::{
@@ -8,13 +8,14 @@ use altgrad_plugin_api::{
     grid::MinifloatGrid,
     kernel::{
         rules::Rule,
-        table::{self, GridConstants, Text},
+        table::{self, GridConstants},
     },
 };
 
 use crate::{
     Moments,
     codes::exp2i,
+    kernel_texts,
     rule::{Plain, in_two, is_of_zeros},
     smooth::Smooth,
 };
@@ -50,12 +51,8 @@ impl Description {
 ///
 /// # Errors
 /// The table is damaged.
-pub fn kernel(
-    texts: &[Text],
-    op: KernelOp,
-    target: &KernelTarget,
-) -> Result<Option<KernelText>, PluginError> {
-    table::find(texts, op, target, &GridConstants::default())
+pub fn kernel(op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
+    table::find(kernel_texts::TEXTS, op, target, &GridConstants::default())
 }
 
 /// One update by a rule; `keep` is the factor of decay.

@@ -19,17 +19,21 @@ pub mod decay;
 pub mod device;
 mod exp;
 pub mod feedback;
+mod geometry;
 pub mod grid;
+#[rustfmt::skip] // Generated.
+mod kernel_texts;
+mod moments;
 pub mod one_state;
 pub mod rule;
-mod simd;
 pub mod smooth;
 pub mod testing;
 pub mod values;
 mod whole;
 
-pub use adam::{Adam, Moments};
+pub use adam::Adam;
 pub use buffers::Buffers;
 pub use decay::Decay;
 pub use feedback::ErrorFeedback;
+pub use moments::Moments;
 pub use rule::{Chart, Geometry, Rule};

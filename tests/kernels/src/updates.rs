@@ -3,8 +3,6 @@
 //! Devices may contract to fma, and WGSL's division and root are not exact, so values agree to a millionth: of a weight before or
 //! after (whichever is larger, because a step may end near zero), and of a moment.
 
-use std::sync::LazyLock;
-
 use altgrad_optimizer_kit::{
     Adam, Buffers, Chart, Moments,
     codes::Codes,
@@ -15,7 +13,7 @@ use altgrad_optimizer_kit::{
 use altgrad_plugin_api::{
     BufferRole, Config, ConfigValue, FormatSpec, Grid, KernelLanguage, KernelOp, KernelText, Launch,
     ParamInfo, QuantParams, RandomKey, Rounding, Step, StepScalars,
-    kernel::{SCRATCH_WORDS, rules::Rule, table::Text},
+    kernel::{SCRATCH_WORDS, rules::Rule},
 };
 
 use crate::{
@@ -26,27 +24,6 @@ use crate::{
 use data::{Data, Scaled};
 
 mod data;
-
-#[rustfmt::skip]
-#[path = "../../../plugins/optimizers/adamw/src/kernel_texts.rs"]
-mod adamw;
-#[rustfmt::skip]
-#[path = "../../../plugins/optimizers/fp8-manifold/src/kernel_texts.rs"]
-mod fp8_manifold;
-#[rustfmt::skip]
-#[path = "../../../plugins/optimizers/muon/src/kernel_texts.rs"]
-mod muon;
-#[rustfmt::skip]
-#[path = "../../../plugins/optimizers/soap/src/kernel_texts.rs"]
-mod soap;
-#[rustfmt::skip]
-#[path = "../../../plugins/optimizers/stiffness-adamw/src/kernel_texts.rs"]
-mod stiffness_adamw;
-
-/// The committed texts of all optimizers; shared texts are in each.
-static TEXTS: LazyLock<Vec<Text>> = LazyLock::new(|| {
-    [adamw::TEXTS, fp8_manifold::TEXTS, muon::TEXTS, soap::TEXTS, stiffness_adamw::TEXTS].concat()
-});
 
 /// The relative tolerance.
 const TOLERANCE: f64 = 1e-6;
@@ -60,7 +37,7 @@ pub fn texts(language: KernelLanguage) -> Vec<KernelText> {
 }
 
 fn text(op: KernelOp, language: KernelLanguage, vector: u32) -> KernelText {
-    let text = device::kernel(&TEXTS, op, &target(language, vector)).unwrap().expect("a text");
+    let text = device::kernel(op, &target(language, vector)).unwrap().expect("a text");
     assert_eq!(text.vector, vector);
     text
 }

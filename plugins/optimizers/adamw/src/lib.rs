@@ -10,12 +10,8 @@ use altgrad_plugin_api::{
     Scope, StateSpec, Step, StepScalars,
 };
 
-#[rustfmt::skip] // Generated.
-mod kernel_texts;
 #[cfg(test)]
 mod tests;
-
-use kernel_texts::TEXTS;
 
 /// The optimizer.
 #[derive(Debug)]
@@ -60,7 +56,7 @@ impl Optimizer for AdamW {
     }
 
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
-        device::kernel(TEXTS, op, target)
+        device::kernel(op, target)
     }
 
     fn launches(

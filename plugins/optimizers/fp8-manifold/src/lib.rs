@@ -21,12 +21,8 @@ use altgrad_plugin_api::{
     kernel::rules::Rule, texts,
 };
 
-#[rustfmt::skip] // Generated.
-mod kernel_texts;
 #[cfg(test)]
 mod tests;
-
-use kernel_texts::TEXTS;
 
 /// The optimizer.
 #[derive(Debug)]
@@ -155,7 +151,7 @@ impl Optimizer for Fp8Manifold {
     }
 
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
-        device::kernel(TEXTS, op, target)
+        device::kernel(op, target)
     }
 
     fn launches(

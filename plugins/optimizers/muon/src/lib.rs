@@ -12,13 +12,10 @@ use altgrad_plugin_api::{
     PluginError, Scope, ServiceStep, StateSpec, Step, StepScalars, texts,
 };
 
-#[rustfmt::skip] // Generated.
-mod kernel_texts;
 mod orthogonal;
 #[cfg(test)]
 mod tests;
 
-use kernel_texts::TEXTS;
 use orthogonal::orthogonal;
 
 /// AdamW's root mean square of a step, in learning rates (Liu et al., arXiv:2502.16982, section 2.2).
@@ -140,7 +137,7 @@ impl Optimizer for Muon {
     }
 
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
-        device::kernel(TEXTS, op, target)
+        device::kernel(op, target)
     }
 
     fn launches(

@@ -27,7 +27,7 @@ fn stepped(muon: &Muon, param: &mut Param, scalars: StepScalars, grad: &[f32]) -
     }
     let matrix = |values: &[f32]| PlainMatrix { shape, values: values.to_vec() };
     let (mut w, mut g, mut states) = (matrix(&param.w), matrix(grad), [matrix(&param.states[0])]);
-    plain::step(muon, "w", [&mut w, &mut g], &mut states, scalars, None)?;
+    plain::step(|step| muon.step_with_services(step), "w", [&mut w, &mut g], &mut states, scalars, None)?;
     let [momentum] = states;
     (param.w, param.states) = (w.values, vec![momentum.values]);
     Ok(())

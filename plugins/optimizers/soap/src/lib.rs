@@ -14,14 +14,11 @@ use altgrad_plugin_api::{
 };
 
 mod basis;
-#[rustfmt::skip] // Generated.
-mod kernel_texts;
 mod square;
 #[cfg(test)]
 mod tests;
 
 use basis::{Axis, Refresh};
-use kernel_texts::TEXTS;
 use square::Dense;
 
 /// The optimizer.
@@ -123,7 +120,7 @@ impl Optimizer for Soap {
     }
 
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
-        device::kernel(TEXTS, op, target)
+        device::kernel(op, target)
     }
 
     fn launches(

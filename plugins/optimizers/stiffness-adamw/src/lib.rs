@@ -18,13 +18,10 @@ use altgrad_plugin_api::{
     PluginError, Scales, Scope, StateSpec, Step, StepScalars, kernel::rules::Rule, texts,
 };
 
-#[rustfmt::skip] // Generated.
-mod kernel_texts;
 mod schedule;
 #[cfg(test)]
 mod tests;
 
-use kernel_texts::TEXTS;
 use schedule::Schedule;
 
 /// The use of the spacing.
@@ -159,7 +156,7 @@ impl Optimizer for StiffnessAdamW {
     }
 
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
-        device::kernel(TEXTS, op, target)
+        device::kernel(op, target)
     }
 
     fn launches(
