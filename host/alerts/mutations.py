@@ -13,7 +13,7 @@ FINDINGS = "alerts/src/findings.rs"
 ALERTS = "alerts/src/lib.rs"
 WINDOW = "alerts/src/loss_window.rs"
 TWIN = "alerts/src/twin.rs"
-KINDS = "metrics/src/alert_definition.rs"
+KINDS = "metrics/src/alert_kind.rs"
 FAMILIES = "metrics/src/families/"
 
 # Conditions on a value over all layers.

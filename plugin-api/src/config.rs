@@ -5,12 +5,12 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::abi::stable::{
+use crate::stable::{
     StableAbi,
-    std_types::{RString, RVec},
+    std_types::{RStr, RString, RVec},
 };
 
-use crate::{OptionSpec, PluginError};
+use crate::{OptionDefault, OptionSpec, PluginError};
 
 /// The value of one option.
 #[repr(u8)]
@@ -26,6 +26,41 @@ pub enum ConfigValue {
     Text(RString),
     /// A list of texts.
     TextList(RVec<RString>),
+}
+
+impl OptionSpec {
+    /// The reason why `value` is not allowed; `None` if it is allowed.
+    pub(crate) fn refuses(&self, value: &ConfigValue) -> Option<String> {
+        let out_of_range = |number: f64| !(self.min..=self.max).contains(&number);
+        match value {
+            ConfigValue::Float(number) if out_of_range(*number) => {
+                Some(format!("must be {}, found {number}", self.range_in_words()))
+            }
+            ConfigValue::Integer(number) if out_of_range(*number as f64) => {
+                Some(format!("must be {}, found {number}", self.range_in_words()))
+            }
+            ConfigValue::Text(text) if !self.choices.is_empty() && !self.allows(text) => {
+                let named: Vec<&str> =
+                    self.choices.iter().map(RStr::as_str).filter(|name| !name.is_empty()).collect();
+                Some(format!("must be one of {}, found `{text}`", named.join(", ")))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl From<OptionDefault> for ConfigValue {
+    fn from(default: OptionDefault) -> Self {
+        match default {
+            OptionDefault::Bool(value) => Self::Bool(value),
+            OptionDefault::Integer(value) => Self::Integer(value),
+            OptionDefault::Float(value) => Self::Float(value),
+            OptionDefault::Text(value) => Self::Text(value.into()),
+            OptionDefault::TextList(values) => {
+                Self::TextList(values.into_iter().map(|&value| value.into()).collect())
+            }
+        }
+    }
 }
 
 impl ConfigValue {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::abi::stable::{
+use crate::stable::{
     StableAbi,
     std_types::{RSlice, RStr},
 };

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::Path};
 
-use crate::abi::stable::{StableAbi, std_types::RString};
+use crate::stable::{StableAbi, std_types::RString};
 
 /// The class of a [`PluginError`]: a number, so that later versions can add kinds. A reader treats an unknown number as
 /// [`ErrorKind::OTHER`].

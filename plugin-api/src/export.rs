@@ -3,7 +3,7 @@
 //! Each library has a registry of its own (`inventory`); the host uses only the root module, which lists the registry in sorted
 //! order, because link order varies.
 
-use crate::abi::stable::{
+use crate::stable::{
     prefix_type::PrefixTypeTrait,
     std_types::{ROption, RResult, RStr, RVec},
 };
@@ -12,6 +12,15 @@ use crate::{
     BuildInfo, Config, Descriptor, ErrorKind, PluginError,
     abi::{Extension, FormatObject, OptimizerObject, PluginModule, PluginModuleRef, SinkObject},
 };
+
+/// For the macros only.
+pub mod private {
+    pub use super::{Make, Registration, root_module};
+    pub use crate::stable::library::{
+        __call_root_module_loader, CheckTypeLayout, LibHeader, RootModuleResult,
+    };
+    pub use inventory;
+}
 
 /// The constructor of one plugin.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +46,7 @@ inventory::collect!(Registration);
 
 /// The module of this library. Leaked once: libraries are never unloaded.
 pub fn root_module() -> PluginModuleRef {
-    crate::abi::install_panic_recorder();
+    crate::guard::install_panic_recorder();
     PluginModule { build_info, descriptors, make_format, make_optimizer, make_sink, get_extension }
         .leak_into_prefix()
 }
@@ -65,7 +74,7 @@ fn find<R>(kind: &str, id: RStr<'_>, pick: impl Fn(&Make) -> Option<R>) -> Resul
 macro_rules! maker {
     ($function:ident, $name:literal, $kind:ident, $object:ty) => {
         extern "C" fn $function(id: RStr<'_>, config: &Config) -> RResult<$object, PluginError> {
-            crate::abi::adapters::guarded("new", || {
+            crate::adapters::guarded("new", || {
                 let make = find($name, id, |make| match make {
                     Make::$kind(make) => Some(*make),
                     _ => None,
@@ -156,7 +165,7 @@ macro_rules! register {
             $crate::__private::inventory::submit! {
                 $crate::__private::Registration {
                     descriptor: DESCRIPTOR,
-                    make: $crate::__private::Make::$make($crate::abi::adapters::$object::<$plugin>),
+                    make: $crate::__private::Make::$make($crate::adapters::$object::<$plugin>),
                 }
             }
 
@@ -182,7 +191,7 @@ macro_rules! __note {
 mod tests {
     #[test]
     fn the_entry_symbol_is_the_one_abi_stable_looks_for() {
-        let name = crate::abi::stable::library::ROOT_MODULE_LOADER_NAME_WITH_NUL;
+        let name = crate::stable::library::ROOT_MODULE_LOADER_NAME_WITH_NUL;
         assert_eq!(name.trim_end_matches('\0'), crate::abi::ENTRY_SYMBOL);
     }
 

@@ -33,7 +33,7 @@
 //!
 //! Kernels of the host compute the statistics of updates.
 
-use crate::abi::stable::{
+use crate::stable::{
     StableAbi,
     std_types::{RString, RVec},
 };

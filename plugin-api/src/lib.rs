@@ -38,8 +38,8 @@
 //! ```
 //!
 //! Invariants: this crate depends on no tensor library; authors never name `abi_stable`; each side frees only its own memory,
-//! except for values that carry their own deallocator. See also: [`abi`] for the types of the interface, [`mod@format`],
-//! [`mod@optimizer`], [`mod@sink`] for the contracts, [`tabulated`] for formats given by a list of values, [`services`] for
+//! except for values that carry their own deallocator. See also: [`Format`], [`Optimizer`] and [`Sink`] for the
+//! contracts, [`abi`] for the types of the interface, [`tabulated`] for formats given by a list of values, [`services`] for
 //! optimizers that multiply matrices, [`kernel`] for device kernels, [`note`] for the description in a library's file.
 
 #![deny(missing_docs)]
@@ -47,13 +47,16 @@
 #![allow(non_local_definitions)]
 
 pub mod abi;
+pub mod adapters;
 mod config;
+mod contract;
 mod conventions;
 mod descriptor;
 mod error;
 mod export;
 pub mod format;
 pub mod grid;
+mod guard;
 pub mod kernel;
 pub mod note;
 mod number;
@@ -61,40 +64,35 @@ pub mod optimizer;
 mod options;
 pub mod random;
 mod scales;
+mod service_ops;
 pub mod services;
 pub mod sink;
+pub mod stable;
 pub mod tabulated;
 mod tensor;
 pub mod values;
 
-pub use abi::stable::std_types::RStr;
 pub use config::{Config, ConfigEntry, ConfigValue, OptionFault};
+pub use contract::{Format, Optimizer, Sink, Step};
 pub use conventions::Conventions;
 pub use descriptor::{BuildInfo, Descriptor, PluginKind};
 pub use error::{ErrorKind, PluginError};
 pub use format::{
-    Domain, Format, FormatSpec, Minifloat, OVERFLOW_ULPS, QuantParams, QuantStats, RandomKey, Rounding,
-    overflows,
+    Domain, FormatSpec, Minifloat, OVERFLOW_ULPS, QuantParams, QuantStats, RandomKey, Rounding, overflows,
 };
 pub use kernel::{
     BufferRole, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, KernelTarget, KernelText,
     MergeRule, PartialSum, StatisticsWord, launch_scalars,
 };
-pub use optimizer::{Grid, Launch, Optimizer, ParamInfo, Scope, StateRole, StateSpec, Step, StepScalars};
+pub use optimizer::{Grid, Launch, ParamInfo, Scope, StateRole, StateSpec, StepScalars};
 pub use options::{OptionDefault, OptionSpec};
 pub use scales::{Blocks, Runs, Scales};
 pub use services::{Axes, MapOp, Matrix, ReduceOp, ServiceStep, Services, ZipOp};
-pub use sink::{Alert, AlertLevel, Histogram, Metric, MetricName, RunInfo, RunOutcome, Sink};
+pub use sink::{Alert, AlertLevel, Histogram, Metric, MetricName, RunInfo, RunOutcome};
+pub use stable::std_types::RStr;
 pub use tabulated::Tabulated;
 pub use tensor::{DType, DeviceRef, Element, TensorView, TensorViewMut};
 pub use values::ValueGrid;
 
-/// For the macros only.
 #[doc(hidden)]
-pub mod __private {
-    pub use crate::abi::stable::library::{
-        __call_root_module_loader, CheckTypeLayout, LibHeader, RootModuleResult,
-    };
-    pub use crate::export::{Make, Registration, root_module};
-    pub use inventory;
-}
+pub use export::private as __private;

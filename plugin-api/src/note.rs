@@ -35,7 +35,7 @@
 //!
 //! Readers ignore unknown keys.
 
-use crate::abi::stable::std_types::RStr;
+use crate::stable::std_types::RStr;
 
 use crate::{BuildInfo, Descriptor, OptionDefault, OptionSpec};
 

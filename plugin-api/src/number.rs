@@ -25,7 +25,7 @@ macro_rules! numbered {
         ///
         /// A number, so that later versions can add constants: a reader must handle unknown values.
         #[repr(transparent)]
-        #[derive($crate::abi::stable::StableAbi, Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive($crate::stable::StableAbi, Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub struct $name(
             /// The number that crosses the boundary.
             pub u32,

@@ -1,17 +1,11 @@
-//! The optimizer contract: one fused pass over parameter, gradient and states.
-//!
-//! The host owns every buffer, checkpoints the states without knowing their meaning, and clips and
-//! accumulates gradients before the call.
+//! The data of an update: parameters, states, grids.
 
-use crate::abi::stable::{
+use crate::stable::{
     StableAbi,
     std_types::{RSlice, RStr, RString, RVec},
 };
 
-use crate::{
-    Config, DType, Descriptor, FormatSpec, KernelOp, KernelTarget, KernelText, PluginError, Scales,
-    ServiceStep, number::numbered,
-};
+use crate::{DType, FormatSpec, KernelOp, Scales, number::numbered};
 
 /// A parameter: its name, shape and storage.
 #[repr(C)]
@@ -95,7 +89,7 @@ pub struct StepScalars {
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
-    /// An operation that [`Optimizer::kernel`] has a text for.
+    /// An operation that [`Optimizer::kernel`](crate::Optimizer::kernel) has a text for.
     pub op: KernelOp,
     /// Scalars after the host's own, as bit patterns.
     pub scalars: RVec<u32>,
@@ -107,7 +101,7 @@ pub struct Launch {
 pub struct Grid<'a> {
     /// The format.
     pub spec: &'a FormatSpec,
-    /// The scale of each block: scaled = scale * value. Empty in [`Optimizer::rule`], because no scale is known before the first
+    /// The scale of each block: scaled = scale * value. Empty in [`Optimizer::rule`](crate::Optimizer::rule), because no scale is known before the first
     /// step.
     pub scales: Scales<'a>,
 }
@@ -128,98 +122,7 @@ numbered! {
         /// Each element alone: a step over any consecutive elements gives the same bits as a step over all. The host passes parts,
         /// several at the same time.
         ELEMENTS = 1,
-        /// Norms, products of matrices: [`Optimizer::step_with_services`] is called.
+        /// Norms, products of matrices: [`Optimizer::step_with_services`](crate::Optimizer::step_with_services) is called.
         SERVICES = 2,
-    }
-}
-
-/// The update of one parameter, or of some of its elements: all inputs and outputs of the pass.
-#[derive(Debug)]
-pub struct Step<'a> {
-    /// The parameter; its shape is the whole parameter's.
-    pub info: ParamInfo<'a>,
-    /// `[n]` f32, updated in place: all elements, unless its [`Scope`] is [`Scope::ELEMENTS`].
-    pub param: &'a mut [f32],
-    /// `[n]` f32, already accumulated and clipped.
-    pub grad: &'a [f32],
-    /// `[n]` f32 each, in the order of [`Optimizer::states`], updated in place, independent of their stored type.
-    pub states: &'a mut [&'a mut [f32]],
-    /// Learning rate and update count.
-    pub scalars: StepScalars,
-    /// The parameter's grid, if it is quantized.
-    pub grid: Option<Grid<'a>>,
-}
-
-/// An optimizer.
-///
-/// Threads: `[any-thread]`; the host may update different parameters from several threads at once. All mutable data are in the state
-/// buffers. A method that panics poisons its instance.
-pub trait Optimizer: Send + Sync + Sized + 'static {
-    /// Name, version, hyper-parameters.
-    const DESCRIPTOR: Descriptor;
-
-    /// Makes an instance from complete, range-checked options. `[main-thread]`
-    ///
-    /// # Errors
-    /// If an option value is invalid although its declared type, range and choices allow it.
-    fn new(config: &Config) -> Result<Self, PluginError>;
-
-    /// The state buffers of one parameter. The result for a parameter never changes. `[main-thread]`
-    fn states(&self, param: &ParamInfo<'_>) -> Vec<StateSpec>;
-
-    /// The scope of a parameter's updates. The result for a parameter never changes. `[main-thread]`
-    fn scope(&self, param: &ParamInfo<'_>) -> Scope {
-        let _ = param;
-        Scope::WHOLE
-    }
-
-    /// The rule that updates a parameter, in a few words for the run's record: `adamw: not quantized`. `grid` is the grid of the
-    /// later updates, without scales. Empty: the optimizer has one rule only. `[main-thread]`
-    ///
-    /// # Errors
-    /// [`ErrorKind::UNSUPPORTED`](crate::ErrorKind::UNSUPPORTED): the optimizer cannot update such a parameter; the host refuses the
-    /// run and shows the reason.
-    fn rule(&self, param: &ParamInfo<'_>, grid: Option<Grid<'_>>) -> Result<String, PluginError> {
-        let _ = (param, grid);
-        Ok(String::new())
-    }
-
-    /// Updates one parameter and its states in place. `[any-thread]`
-    ///
-    /// # Errors
-    /// The reason why no update is possible; the host then stops the run.
-    fn step(&self, step: Step<'_>) -> Result<(), PluginError>;
-
-    /// The text of a device kernel, or `None`; see [`Format::kernel`](crate::Format::kernel). `[main-thread]`
-    ///
-    /// # Errors
-    /// The reason why an existing kernel cannot be returned.
-    fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
-        let _ = (op, target);
-        Ok(None)
-    }
-
-    /// Updates one parameter whose scope is [`Scope::SERVICES`]. `[main-thread]`
-    ///
-    /// # Errors
-    /// The reason why no update is possible; the host then stops the run.
-    fn step_with_services(&self, step: ServiceStep<'_>) -> Result<(), PluginError> {
-        Err(PluginError::unsupported(format!("`{}` is not updated with services", step.info.name)))
-    }
-
-    /// The kernels that perform [`Self::step`] on a device, in launch order; the last one updates. `None`: there are none for this
-    /// parameter, and the host updates it in main memory. Called for each update, with the grid of the whole parameter.
-    /// `[any-thread]`
-    ///
-    /// # Errors
-    /// As [`Self::step`].
-    fn launches(
-        &self,
-        param: &ParamInfo<'_>,
-        scalars: StepScalars,
-        grid: Option<Grid<'_>>,
-    ) -> Result<Option<Vec<Launch>>, PluginError> {
-        let _ = (param, scalars, grid);
-        Ok(None)
     }
 }

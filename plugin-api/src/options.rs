@@ -3,12 +3,10 @@
 //! A plugin lists them in its [`Descriptor`](crate::Descriptor), where they can be read without running the plugin. An
 //! instance is made with a [`Config`](crate::Config): values from a run file, and the defaults here.
 
-use crate::abi::stable::{
+use crate::stable::{
     StableAbi,
     std_types::{RSlice, RStr},
 };
-
-use crate::ConfigValue;
 
 /// A list of constant texts: `texts!["post", "power"]`, for [`OptionSpec::choices`] and [`OptionSpec::text_list`].
 #[macro_export]
@@ -21,7 +19,7 @@ macro_rules! texts {
     };
 }
 
-/// The default of an option, which also fixes its type. A [`ConfigValue`] is made from it.
+/// The default of an option, which also fixes its type. A [`ConfigValue`](crate::ConfigValue) is made from it.
 #[repr(u8)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
 pub enum OptionDefault {
@@ -35,20 +33,6 @@ pub enum OptionDefault {
     Text(RStr<'static>),
     /// A list of texts.
     TextList(RSlice<'static, RStr<'static>>),
-}
-
-impl From<OptionDefault> for ConfigValue {
-    fn from(default: OptionDefault) -> Self {
-        match default {
-            OptionDefault::Bool(value) => Self::Bool(value),
-            OptionDefault::Integer(value) => Self::Integer(value),
-            OptionDefault::Float(value) => Self::Float(value),
-            OptionDefault::Text(value) => Self::Text(value.into()),
-            OptionDefault::TextList(values) => {
-                Self::TextList(values.into_iter().map(|&value| value.into()).collect())
-            }
-        }
-    }
 }
 
 /// One option: its name, type, default, range and meaning.
@@ -136,27 +120,8 @@ impl OptionSpec {
         self
     }
 
-    /// The reason why `value` is not allowed; `None` if it is allowed.
-    pub(crate) fn refuses(&self, value: &ConfigValue) -> Option<String> {
-        let out_of_range = |number: f64| !(self.min..=self.max).contains(&number);
-        match value {
-            ConfigValue::Float(number) if out_of_range(*number) => {
-                Some(format!("must be {}, found {number}", self.range_in_words()))
-            }
-            ConfigValue::Integer(number) if out_of_range(*number as f64) => {
-                Some(format!("must be {}, found {number}", self.range_in_words()))
-            }
-            ConfigValue::Text(text) if !self.choices.is_empty() && !self.allows(text) => {
-                let named: Vec<&str> =
-                    self.choices.iter().map(RStr::as_str).filter(|name| !name.is_empty()).collect();
-                Some(format!("must be one of {}, found `{text}`", named.join(", ")))
-            }
-            _ => None,
-        }
-    }
-
     /// The allowed range: "between 0 and 1". The largest number as a limit only excludes infinity.
-    fn range_in_words(&self) -> String {
+    pub(crate) fn range_in_words(&self) -> String {
         let is_bound = |limit: f64| limit.abs() < f64::MAX;
         match (is_bound(self.min), is_bound(self.max)) {
             (true, true) => format!("between {} and {}", self.min, self.max),
@@ -169,7 +134,7 @@ impl OptionSpec {
     }
 
     /// True if a text is one of the choices.
-    fn allows(&self, text: &str) -> bool {
+    pub(crate) fn allows(&self, text: &str) -> bool {
         self.choices.iter().any(|choice| choice == text)
     }
 }

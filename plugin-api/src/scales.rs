@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use crate::abi::stable::{StableAbi, std_types::RSlice};
+use crate::stable::{StableAbi, std_types::RSlice};
 
 use crate::PluginError;
 

@@ -5,7 +5,7 @@
 
 use std::marker::PhantomData;
 
-use crate::abi::stable::{StableAbi, std_types::RSlice};
+use crate::stable::{StableAbi, std_types::RSlice};
 
 use crate::{ErrorKind, PluginError};
 

@@ -40,8 +40,11 @@ impl Types {
             return;
         }
         if layout.package() == env!("CARGO_PKG_NAME") {
-            let name = format!("{} {}", layout.mod_path(), layout.full_type());
-            self.blocks.insert(name, block(layout));
+            // The module of a type is not part of its layout, but for those that are generated for an interface.
+            let interface = layout.mod_path().to_string();
+            let interface = interface.rsplit("::").next().filter(|name| name.ends_with("_trait"));
+            let name = [interface.unwrap_or_default(), &layout.full_type().to_string()].join(" ");
+            self.blocks.insert(name.trim_start().to_string(), block(layout));
         }
         for inner in layout.shared_vars().type_layouts() {
             self.visit(inner());

@@ -8,16 +8,7 @@ use std::ops::Range;
 
 use altgrad_plugin_api::Blocks;
 
-use crate::CastError;
-
-/// Extent of a matrix, row-major.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
-    /// Number of rows, at least 1.
-    pub rows: usize,
-    /// Number of columns, at least 1.
-    pub columns: usize,
-}
+use crate::{CastError, shape::Shape};
 
 impl Shape {
     /// Refuses anything but `elements` elements, at least one.

@@ -1,6 +1,6 @@
 //! The reason why a cast is refused.
 
-use crate::Shape;
+use crate::shape::Shape;
 
 /// A cast, or a matrix for it, that cannot be.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

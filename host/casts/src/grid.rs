@@ -2,7 +2,7 @@
 
 use altgrad_plugin_api::{Conventions, FormatSpec, PluginError, Tabulated, ValueGrid};
 
-use crate::scale_rule::floor_log2;
+use crate::powers::floor_log2;
 
 /// The properties of a format that the scales of a block need.
 #[derive(Debug, Clone, Copy, PartialEq)]

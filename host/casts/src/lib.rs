@@ -36,19 +36,22 @@
 #![forbid(unsafe_code)]
 
 mod bf16;
+mod block_scale;
 mod blocks;
 mod cast;
 mod error;
 mod grid;
 mod hadamard;
+mod powers;
 mod rounding;
 mod scale_rule;
 mod scale_storage;
 mod scaling;
+mod shape;
 mod two_levels;
 
 pub use bf16::nearest_bf16;
-pub use blocks::{Axis, Block, Layout, Shape};
+pub use blocks::{Axis, Block, Layout};
 pub use cast::{Applied, Cast, Prepared};
 pub use error::CastError;
 pub use grid::{Grid, Range};
@@ -56,4 +59,5 @@ pub use hadamard::{Hadamard, Signs};
 pub use rounding::Rounding;
 pub use scale_rule::{BlockStatistics, Rule};
 pub use scaling::{Limit, NonFinite, Operation, Order, Scaling, Storage, ZeroBlock};
+pub use shape::Shape;
 pub use two_levels::TensorScale;

@@ -1,6 +1,6 @@
 //! Scales as bytes: E8M0, and E4M3 under a scale of the whole tensor.
 
-use crate::scale_rule::exp2;
+use crate::powers::exp2;
 
 /// Largest finite E4M3 number (OCP OFP8 section 5.2).
 pub(crate) const E4M3_MAX: f32 = 448.0;

@@ -4,10 +4,10 @@
 //! arXiv:2509.25149, appendix B, gives the formulas without the order of roundings.
 
 use crate::{
-    Order, Range, Scaling,
+    grid::Range,
     scale_rule::BlockStatistics,
     scale_storage::{E4M3_MAX, E4M3_NAN, e4m3},
-    scaling::BlockScale,
+    scaling::{BlockScale, Order, Scaling},
 };
 
 impl Scaling {

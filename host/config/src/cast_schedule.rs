@@ -6,8 +6,8 @@ use altgrad_metrics::{AlertKind, Due, alert};
 use toml::{Table, Value};
 
 use super::{
-    CastPhase, CastTrigger, QuantSection, RunConfig, Threshold, cast_phase, casts_in_use, explain, load,
-    recipe,
+    CastPhase, CastTrigger, QuantSection, RunConfig, Threshold, casts_in_use, defaults, explain, parse,
+    quant, recipe,
     source::{Source, join},
     validate,
 };
@@ -160,7 +160,7 @@ impl Entry<'_> {
     fn alert(&self, on: &Value, before: &[CastPhase], config: &RunConfig) -> Result<AlertKind, Diagnostic> {
         let key = join(&self.key, "on");
         let name = on.as_str().unwrap_or_default();
-        let Some(kind) = cast_phase::alert(name) else {
+        let Some(kind) = quant::alert(name) else {
             let names: Vec<&str> = AlertKind::ALL.iter().map(|kind| kind.name()).collect();
             let hint = match closest(name, names.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
@@ -187,10 +187,10 @@ impl Entry<'_> {
     fn read(&self, table: &Table, none: bool, precision: Option<Value>) -> Result<RunConfig, Diagnostic> {
         let mut source = self.source_of_casts();
         let read =
-            self.whole(table, none, precision, &mut source).and_then(|whole| load::read(whole, &source));
+            self.whole(table, none, precision, &mut source).and_then(|whole| parse::values(whole, &source));
         let is_own = |key: &str| (key == PRECISION || key.starts_with("quant.")) && source.is_written(key);
         let checked = read.and_then(|mut config| {
-            load::resolve(&mut config, &source)?;
+            defaults::resolve(&mut config, &source)?;
             validate::validate_keys(&config, &source, is_own)?;
             casts_in_use::check(&config.quant, &source)?;
             Ok(config)

@@ -5,7 +5,8 @@ use altgrad_metrics::Role;
 
 use super::{
     AmaxChoice, GranularityChoice, LayerRule, QuantSection,
-    cast::{BlockChoice, ResolvedCast, ScaleRuleChoice, ScaleTypeChoice, UseSourceChoice},
+    resolved_cast::ResolvedCast,
+    single_cast::{BlockChoice, ScaleRuleChoice, ScaleTypeChoice, UseSourceChoice},
     source::Source,
 };
 

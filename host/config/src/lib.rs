@@ -10,11 +10,11 @@
 #![forbid(unsafe_code)]
 
 mod alerts;
-pub mod cast;
-mod cast_phase;
+mod cast_fields;
 mod cast_schedule;
 mod casts_in_use;
 mod choices;
+mod defaults;
 mod depth;
 mod explain;
 mod faults;
@@ -26,12 +26,15 @@ mod loss_scale;
 mod observe;
 mod optimizer;
 mod overrides;
+mod parse;
 mod plugin_ref;
 mod quant;
 mod recipe;
 pub mod reference;
+mod resolved_cast;
 mod scaling;
 mod schema;
+mod single_cast;
 mod source;
 mod tables;
 #[cfg(test)]
@@ -39,8 +42,14 @@ mod tests;
 mod validate;
 mod without_effect;
 
+/// Casts: of one tensor as text, of a run file, and as all its tables result in.
+pub mod cast {
+    pub use crate::cast_fields::{CastFields, CastTables, TransformChoice};
+    pub use crate::resolved_cast::ResolvedCast;
+    pub use crate::single_cast::*;
+}
+
 pub use alerts::{AlertsSection, Threshold};
-pub use cast_phase::{CastPhase, CastTrigger};
 pub use choices::{
     AmaxChoice, DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, GranularityChoice, InvalidChoice,
     MasterWeightsChoice, MlpChoice, NormChoice, PluginCheckChoice, PositionsChoice, PrecisionChoice, Preset,
@@ -54,7 +63,7 @@ pub use loss_scale::LossScaleChoice;
 pub use observe::{ObserveSection, RolesChoice};
 pub use optimizer::{OptimizerGroup, OptimizerSection, StateCodes, StateFloat, StateStorage};
 pub use plugin_ref::{PinnedPlugin, PluginRef};
-pub use quant::{LayerRule, QuantSection, StoredScaleSection};
+pub use quant::{CastPhase, CastTrigger, LayerRule, QuantSection, StoredScaleSection};
 pub use recipe::RECIPES;
 pub use scaling::{ScalingFields, ScalingSection};
 pub use schema::{

@@ -11,9 +11,9 @@ use serde::{
 };
 
 use super::{
-    cast::{self, BlockChoice, CastRoundingChoice, CastSection, ZeroBlockChoice},
     choices::InvalidChoice,
     scaling::ScalingFields,
+    single_cast::{self, BlockChoice, CastRoundingChoice, CastSection, ZeroBlockChoice},
     source::Source,
 };
 
@@ -205,5 +205,5 @@ fn scaling(observe: &ObserveSection, source: &Source) -> Result<(), Diagnostic> 
         .at(source.locate_key(&key))
         .hint("remove the key; or give the amax: amax = \"static\", static_amax = 3.5"));
     }
-    cast::refuse_without_effect(&observe.cast(""), source, "observe.")
+    single_cast::refuse_without_effect(&observe.cast(""), source, "observe.")
 }

@@ -4,12 +4,17 @@ use altgrad_metrics::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::cast::{BlockChoice, CastRoundingChoice, CastTables, TransformChoice, UseSourceChoice};
-use super::cast_phase::CastPhase;
+use super::cast_fields::{CastTables, TransformChoice};
 use super::choices::{GranularityChoice, MasterWeightsChoice, RoundingChoice, SteChoice, StoredScaleChoice};
 use super::depth::BlockCount;
 use super::scaling::{ScalingFields, ScalingSection};
+use super::single_cast::{BlockChoice, CastRoundingChoice, UseSourceChoice};
 use super::tables::table;
+
+mod phase;
+
+pub(super) use phase::alert;
+pub use phase::{CastPhase, CastTrigger};
 
 /// `[quant]`: formats, rounding and scales. Formats are written like `E5M2` or `E3M4:ieee`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

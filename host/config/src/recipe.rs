@@ -66,7 +66,7 @@ fn text_of(name: &str, run_file: &Path) -> Result<(PathBuf, String), Diagnostic>
     let path = run_file.parent().unwrap_or(Path::new("")).join(name);
     let bytes = altgrad_base::files::read(&path)
         .map_err(|error| Diagnostic::config(format!("cannot read the recipe {}: {error}", path.display())))?;
-    let text = super::load::decode(&path, "recipe", bytes)?;
+    let text = super::parse::decode(&path, "recipe", bytes)?;
     Ok((path, text))
 }
 

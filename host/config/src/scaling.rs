@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::cast::{
+use super::choices::{AmaxChoice, GranularityChoice};
+use super::single_cast::{
     CastScalingSection, FirstScaleChoice, NonFiniteChoice, OperationChoice, ScaleLimitChoice,
     ScaleOrderChoice, ScaleRuleChoice, ScaleTypeChoice, TensorScaleChoice, ZeroBlockChoice,
 };
-use super::choices::{AmaxChoice, GranularityChoice};
 
 /// Declares the section and the fields of casts, which share all keys of the list.
 macro_rules! scaling_tables {

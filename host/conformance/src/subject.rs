@@ -7,9 +7,10 @@ use altgrad_plugin_api::{
     Config, ConfigValue, Conventions, Descriptor, ErrorKind, Format, FormatSpec, KernelOp, KernelTarget,
     KernelText, PluginError, QuantParams, QuantStats, Rounding, Scales, TensorView, TensorViewMut,
     abi::{
-        FormatObject, adapters,
+        FormatObject,
         stable::std_types::{ROption, RResult, RSliceMut},
     },
+    adapters,
 };
 
 use crate::oracle::Oracle;

@@ -9,7 +9,7 @@ use altgrad_conformance::{
 };
 use altgrad_plugin_api::{
     Config, Descriptor, FormatSpec, Grid, Optimizer, OptionSpec, ParamInfo, PluginError, Scope, ServiceStep,
-    StateSpec, Step, abi::adapters::optimizer_object,
+    StateSpec, Step, adapters::optimizer_object,
 };
 
 /// Gradient descent with momentum, and with one fault.

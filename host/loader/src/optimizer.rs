@@ -155,7 +155,7 @@ impl OptimizerPlugin {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use altgrad_plugin_api::{Config, Descriptor, Optimizer, PluginKind, StateSpec, Step, abi::adapters};
+    use altgrad_plugin_api::{Config, Descriptor, Optimizer, PluginKind, StateSpec, Step, adapters};
 
     use super::*;
     use crate::{

@@ -1,6 +1,9 @@
 //! The alerts that have a threshold, and their metrics.
 
-pub use crate::alert_definition::{AlertDefinition, AlertKind, Condition, HIGH_RATE, Severity};
+pub use crate::{
+    alert_kind::{AlertKind, HIGH_RATE, Severity},
+    definition::{AlertDefinition, Condition},
+};
 use crate::{definition::MetricDefinition, families};
 
 /// Every alert that has a threshold, with its metric, in the order of the kinds.

@@ -1,8 +1,8 @@
-//! The definitions of a metric, and of a family of metrics.
+//! The definitions of a metric, of an alert about it, and of a family of metrics.
 
 use std::fmt;
 
-use crate::{alert_definition::AlertDefinition, family::Family, report_use::ReportUse};
+use crate::{alert_kind::AlertKind, family::Family, report_use::ReportUse};
 
 /// The definition of one metric. Definitions are statics of [`crate::families`] and are compared by identity.
 #[derive(Debug)]
@@ -83,6 +83,45 @@ impl PartialEq for MetricDefinition {
 }
 
 impl Eq for MetricDefinition {}
+
+/// The condition of an alert.
+#[derive(Debug, Clone, Copy)]
+pub enum Condition {
+    /// Above the threshold.
+    Above,
+    /// Below the threshold, over all layers.
+    Below,
+    /// Above the threshold over all layers, while the learning rate is high: after warm-up, and at least [`HIGH_RATE`] of its
+    /// largest value. At a lower rate the value matters little.
+    AboveAtHighRate,
+    /// Above the threshold, where the SQNR at the same place, this metric in dB, is below `sqnr_threshold`.
+    AboveWithNoise(&'static MetricDefinition),
+    /// Above the threshold, and above its first value at the same place times `kurtosis_growth`.
+    AboveAndGrown,
+    /// Above the threshold over all layers, and at least twice its first value.
+    AboveAndDoubled,
+    /// Above the threshold over all layers of a role.
+    AboveOverRole,
+    /// Above the threshold or below its inverse, over all layers.
+    Outside,
+    /// Below its first value at the same place times the threshold.
+    BelowFirst,
+}
+
+/// An alert about a metric on the wrong side of a threshold, at any place where the metric is measured.
+#[derive(Debug)]
+pub struct AlertDefinition {
+    /// The kind of the alert.
+    pub kind: AlertKind,
+    /// The condition on the value.
+    pub condition: Condition,
+    /// The threshold without a value in the run file.
+    pub default: f64,
+    /// The meaning of the threshold's key in `[alerts]`.
+    pub key_text: &'static str,
+    /// The middle of the alert's sentence, between the value and the metric's name.
+    pub finding: &'static str,
+}
 
 /// A family: metrics that one file of the engine computes.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 //! value. The values are computed by the engine; this crate contains no tensor code.
 
 pub mod alert;
-mod alert_definition;
+mod alert_kind;
 pub mod definition;
 pub mod families;
 mod family;

@@ -8,6 +8,7 @@
 use altgrad_metrics::{MetricDefinition, families::speed::TOKENS_PER_S, report::columns};
 use serde::{Serialize, Serializer};
 
+mod ranking;
 mod request;
 
 pub use self::request::ComparisonChoice;
@@ -16,7 +17,7 @@ pub use super::sets::{Basis, Set};
 use super::{
     group::Group,
     pairs::{Tested, pairs, separated, span},
-    power, ranking,
+    power,
     run::{Evaluation, Run},
     sets::{self, Contrast},
     stats::{CONFIDENCE, Sample},

@@ -5,7 +5,7 @@
 use altgrad_metrics::Role;
 use serde_json::Value;
 
-use super::facts::Config;
+use super::run_file::Config;
 
 /// Linear layers whose operands have the same formats.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

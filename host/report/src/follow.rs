@@ -19,12 +19,12 @@ use altgrad_run_folder::{events::EVENTS, folder::STATUS};
 use serde::Serialize;
 
 use super::{
-    events,
-    facts::{Config, Status},
-    find,
+    events, find,
     run::{self, RunState},
+    run_file::Config,
     series::Series,
     sets::{are_twins, have_other_data},
+    status::Status,
     tail::{NewRows, Tail},
 };
 

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use super::label::format_label;
 use super::{
-    facts::{Config, differs},
     label::labels,
     run::Run,
+    run_file::{Config, differs},
 };
 
 /// Runs that repeat each other.
@@ -32,39 +33,6 @@ impl Group {
         let seed = runs[index].seed().filter(|_| self.runs.len() + self.repeated.len() > 1);
         seed.map_or(self.label.clone(), |seed| format!("{} · seed {seed}", self.label))
     }
-}
-
-/// The formats of a configuration: `E4M3`, `E4M3 w+a · E5M2 g`, `fp32`.
-#[must_use]
-pub fn format_label(config: &Config) -> String {
-    if config.is_empty() {
-        return "unknown".into();
-    }
-    let roles = [("weight", "w"), ("activation", "a"), ("grad", "g")];
-    let mut formats: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (role, short) in roles {
-        let Some(format) = config.get(&format!("quant.{role}")).filter(|format| *format != "none") else {
-            continue;
-        };
-        match formats.iter_mut().find(|(known, _)| *known == format) {
-            Some((_, roles)) => roles.push(short),
-            None => formats.push((format, vec![short])),
-        }
-    }
-    let rules = config.get("quant.layer.0.match").map(|_| "by layer");
-    let said = match &formats[..] {
-        [] => match config.get("quant.recipe") {
-            Some(recipe) => recipe.to_string(),
-            None if rules.is_none() && config.rounds_operands() => "casts".to_string(),
-            None => config.get("train.precision").unwrap_or("fp32").to_string(),
-        },
-        [(format, roles)] if roles.len() == 3 => (*format).to_string(),
-        formats => {
-            let each = formats.iter().map(|(format, roles)| format!("{format} {}", roles.join("+")));
-            each.collect::<Vec<_>>().join(" · ")
-        }
-    };
-    [Some(said.as_str()), rules].into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 /// The groups of some runs, by label.

@@ -5,17 +5,12 @@
 //! the fewest keys that make it unique: a key that follows from another, as the final rate of a schedule does from the first, adds
 //! no information.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-};
-
-use altgrad_base::print::escaped;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    facts::{Config, STATES, differs},
-    group::format_label,
     run::Run,
+    run_file::{Config, STATES, differs},
+    text::shortened,
 };
 
 /// Keys in the format's part of a label.
@@ -150,13 +145,37 @@ fn say(key: &str, value: &str) -> String {
     }
 }
 
-/// A stranger's text, made safe to show: at most this many characters, and none that controls a terminal.
-pub(super) fn shortened(text: &str, most: usize) -> String {
-    let start = match text.char_indices().nth(most) {
-        Some(_) => Cow::Owned(text.chars().take(most - 1).chain(['…']).collect::<String>()),
-        None => Cow::Borrowed(text),
+/// The formats of a configuration: `E4M3`, `E4M3 w+a · E5M2 g`, `fp32`.
+#[must_use]
+pub fn format_label(config: &Config) -> String {
+    if config.is_empty() {
+        return "unknown".into();
+    }
+    let roles = [("weight", "w"), ("activation", "a"), ("grad", "g")];
+    let mut formats: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (role, short) in roles {
+        let Some(format) = config.get(&format!("quant.{role}")).filter(|format| *format != "none") else {
+            continue;
+        };
+        match formats.iter_mut().find(|(known, _)| *known == format) {
+            Some((_, roles)) => roles.push(short),
+            None => formats.push((format, vec![short])),
+        }
+    }
+    let rules = config.get("quant.layer.0.match").map(|_| "by layer");
+    let said = match &formats[..] {
+        [] => match config.get("quant.recipe") {
+            Some(recipe) => recipe.to_string(),
+            None if rules.is_none() && config.rounds_operands() => "casts".to_string(),
+            None => config.get("train.precision").unwrap_or("fp32").to_string(),
+        },
+        [(format, roles)] if roles.len() == 3 => (*format).to_string(),
+        formats => {
+            let each = formats.iter().map(|(format, roles)| format!("{format} {}", roles.join("+")));
+            each.collect::<Vec<_>>().join(" · ")
+        }
     };
-    escaped(&start).replace(['\n', '\t'], " ")
+    [Some(said.as_str()), rules].into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 /// Shortens long labels and numbers equal ones.

@@ -9,12 +9,12 @@
 
 pub mod alert_replay;
 pub mod alert_score;
+mod colours;
 pub mod compare;
 pub mod computed;
 pub mod curves;
 mod draw;
 pub mod events;
-pub mod facts;
 pub mod failures;
 mod figures;
 pub mod find;
@@ -29,14 +29,16 @@ pub mod observed;
 pub mod page;
 mod pairs;
 pub mod power;
-mod ranking;
 pub mod records;
 pub mod run;
+pub mod run_file;
 pub mod series;
 mod sets;
 pub mod stats;
+pub mod status;
 pub mod table;
 pub mod tables;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod text;

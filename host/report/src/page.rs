@@ -6,7 +6,6 @@
 //! asks the server that sent it for updates.
 
 mod cards;
-pub(crate) mod colours;
 mod facts;
 mod policy;
 

@@ -15,11 +15,12 @@ use super::{
     computed::without_effect,
     curves::Curves,
     events::{self, RecordedEvent},
-    facts::{Config, Plugin, Status},
     histograms::{self, Histograms},
-    label::shortened,
     layers::{self, Layers},
+    run_file::Config,
     series::Series,
+    status::{Plugin, Status},
+    text::shortened,
 };
 /// Seconds without a sign of life after which a run that calls itself running is doubted.
 const SILENT_S: u64 = 900;

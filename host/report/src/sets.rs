@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{
-    facts::{Config, OF_ALERTS, STATES, Status, is_of},
     group::Group,
     run::Run,
+    run_file::{Config, OF_ALERTS, STATES, is_of},
+    status::Status,
 };
 
 /// Keys that must be equal for losses to be compared.
@@ -86,7 +87,7 @@ pub(super) fn sets(runs: &[Run], groups: &[Group], named: Option<usize>) -> (Vec
         .unwrap_or_default();
     let what = |key: &[(&str, &str)]| -> Vec<String> {
         let own = key.iter().filter(|pair| several && !common.contains(*pair) && !pair.0.is_empty());
-        own.map(|(key, value)| super::label::shortened(&format!("{key} = {value}"), 60)).collect()
+        own.map(|(key, value)| super::text::shortened(&format!("{key} = {value}"), 60)).collect()
     };
     let (mut sets, mut contrasts) = (Vec::new(), Vec::new());
     for (key, members) in by_key {

@@ -14,9 +14,9 @@ use std::{
 use altgrad_base::{diagnostic::Diagnostic, files};
 
 use crate::{
-    aftermath::Claim,
-    left_behind,
+    claim::Claim,
     place::{self, Place},
+    reserve,
 };
 
 /// The status file, written first: it marks the folder as taken.
@@ -115,7 +115,7 @@ impl RunFolder {
             .map_err(|error| Diagnostic::config(format!("the run folder cannot be used ({error})")))?;
         let lock = lock_patiently(&path)?;
         if lock.is_some() {
-            left_behind::remove(&path);
+            reserve::remove(&path);
         }
         Ok(Self::locked(Claim { path, created: None, reopened: true }, lock))
     }
@@ -160,7 +160,7 @@ impl RunFolder {
     /// The disk is full, or the folder has become read-only.
     pub fn reserve(&self) -> Result<(), Diagnostic> {
         let known = fs::metadata(self.path().join(STATUS)).map_or(0, |status| status.len());
-        left_behind::reserve(self.path(), known).map_err(|error| {
+        reserve::reserve(self.path(), known).map_err(|error| {
             Diagnostic::run(format!("cannot set room aside for the run's last status ({error})"))
                 .at(self.path().display())
                 .hint("is the disk full, or is the folder deleted or read-only?")
@@ -172,7 +172,7 @@ impl RunFolder {
     /// # Errors
     /// The folder has become read-only, or the disk is full and no space was reserved, or too little.
     pub fn write_last(&self, name: &str, contents: &[u8]) -> Result<(), Diagnostic> {
-        match left_behind::write_into_reserve(self.path(), name, contents) {
+        match reserve::write_into_reserve(self.path(), name, contents) {
             Ok(true) => Ok(()),
             Ok(false) | Err(_) => self.write(name, contents),
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use altgrad_metrics::{MetricId, families::training::VAL_LOSS};
 use wildmatch::WildMatch;
 
-use crate::worker::Row;
+use crate::row::Row;
 
 /// The keys of a `[[sink]]` that choose rows and metrics. Patterns have `*` for any text and `?` for a character.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,6 +10,7 @@
 
 mod filter;
 mod ledger;
+mod row;
 mod setup;
 mod states;
 mod worker;
@@ -22,9 +23,10 @@ use altgrad_plugin_api::RunOutcome;
 use altgrad_run_folder::{events::Event, record::SinkCounts};
 
 pub use filter::FilterChoice;
+use row::Row;
 pub use setup::{RunFacts, SinkFault, SinkSetup};
 pub use states::{ResumedSink, SinkResume, SinkState, StateRequest};
-use worker::{Row, Worker};
+use worker::Worker;
 
 /// The sinks of a run.
 pub struct Sinks {

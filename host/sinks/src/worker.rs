@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError},
     },
@@ -12,7 +12,7 @@ use std::{
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::SinkPlugin;
-use altgrad_metrics::{MetricId, MetricKind, MetricRecord};
+use altgrad_metrics::{MetricId, MetricKind};
 use altgrad_plugin_api::{
     Alert, MetricName as ApiName, RunInfo, RunOutcome,
     abi::stable::std_types::{ROption, RSlice},
@@ -23,34 +23,10 @@ use altgrad_run_folder::{events::Event, record::SinkCounts};
 use crate::{
     filter::{Filter, FilterChoice},
     ledger::{Ledger, WorkerState},
+    row::Row,
     setup::{RunFacts, SinkFault, SinkSetup},
     states::AskedSink,
 };
-
-/// A record and the names of its metrics, which are computed once, for the first sink that needs them.
-pub(super) struct Row {
-    pub(super) record: MetricRecord,
-    names: OnceLock<RowNames>,
-}
-
-/// Names of a record's values and histograms.
-struct RowNames {
-    values: Vec<String>,
-    histograms: Vec<String>,
-}
-
-impl Row {
-    pub(super) fn new(record: MetricRecord) -> Self {
-        Self { record, names: OnceLock::new() }
-    }
-
-    fn names(&self) -> &RowNames {
-        self.names.get_or_init(|| RowNames {
-            values: self.record.values.iter().map(|(id, _)| id.to_string()).collect(),
-            histograms: self.record.histograms.iter().map(|histogram| histogram.id.to_string()).collect(),
-        })
-    }
-}
 
 enum Message {
     Row(Arc<Row>),

@@ -16,7 +16,7 @@ use altgrad_run_folder::{
 };
 use toml::Table;
 
-use super::launch::Task;
+use super::task::Task;
 /// The results of the runs.
 pub const RESULT: &str = SWEEP_RESULT;
 /// The sweep's own things; also the sign that a folder is a sweep's.

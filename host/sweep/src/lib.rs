@@ -25,6 +25,7 @@ pub mod rates;
 pub mod result;
 mod search;
 pub mod successive_halving;
+mod task;
 mod trial_results;
 mod twins;
 
@@ -40,11 +41,12 @@ use altgrad_config::{RunConfig, Source};
 use bisection::Stable;
 use combine::Combination;
 use folder::{RESULT, SweepFolder};
-use launch::{Ended, Launcher, Local, Slurm, Task};
+use launch::{Ended, Launcher, Local, Slurm};
 use matrix::Matrix;
 use outcome::Outcome;
 use result::{Results, RunResult, WorseThanTwin};
 use successive_halving::Tuned;
+use task::Task;
 use trial_results::TrialResults;
 use twins::Twins;
 

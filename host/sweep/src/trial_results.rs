@@ -9,7 +9,7 @@ use std::{
 use altgrad_base::{diagnostic::Diagnostic, files};
 use altgrad_run_folder::folder::RunFolder;
 
-use super::{folder::SweepFolder, launch::Task, outcome::Outcome};
+use super::{folder::SweepFolder, outcome::Outcome, task::Task};
 /// Between a trial's name and its step.
 const AT: &str = "@";
 

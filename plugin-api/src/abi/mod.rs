@@ -2,17 +2,14 @@
 //!
 //! Each library has one frozen root module: every field is in the first prefix, and later additions are string-named
 //! extensions ([`PluginModule::get_extension`]). Instances are trait objects whose methods take the views and plain
-//! structs of this crate. The adapters behind them ([`mod@adapters`]) are generated for every plugin, catch its panics
+//! structs of this crate. The adapters behind them ([`mod@crate::adapters`]) are generated for every plugin, catch its panics
 //! and refuse to call a poisoned instance.
 //!
 //! Only the host and test suites use this module directly.
 
-pub mod adapters;
-mod guard;
 mod objects;
-pub mod stable;
 
-use crate::abi::stable::{
+use crate::stable::{
     StableAbi, declare_root_module_statics,
     library::RootModule,
     package_version_strings,
@@ -20,7 +17,7 @@ use crate::abi::stable::{
     std_types::{ROption, RResult, RStr, RVec},
 };
 
-pub(crate) use guard::install_panic_recorder;
+pub use crate::stable;
 pub use objects::{
     FormatAbi, FormatAbi_TO, FormatObject, OptimizerAbi, OptimizerAbi_TO, OptimizerObject, ServiceCall,
     ServicesAbi, ServicesAbi_TO, ServicesObject, SinkAbi, SinkAbi_TO, SinkObject, StepCall,

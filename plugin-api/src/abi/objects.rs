@@ -6,7 +6,7 @@
 // The mirrored traits document the interfaces; abi_stable generates undocumented items.
 #![allow(missing_docs, non_camel_case_types, missing_debug_implementations)]
 
-use crate::abi::stable::{
+use crate::stable::{
     StableAbi, sabi_trait,
     std_types::{RBox, ROption, RResult, RSlice, RSliceMut, RString, RVec},
 };

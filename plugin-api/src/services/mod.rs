@@ -7,76 +7,16 @@
 //! An optimizer declares [`Scope::SERVICES`](crate::Scope::SERVICES) for a parameter and gets a [`ServiceStep`]. [`plain`] computes
 //! the same in main memory by plain loops, for tests.
 
+pub use crate::service_ops::{Axes, MapOp, ReduceOp, ZipOp};
 use crate::{
     Grid, ParamInfo, PluginError, StepScalars,
     abi::{ServicesObject, stable::std_types::RResult},
-    number::numbered,
 };
 
 pub mod plain;
 pub mod table;
 #[cfg(test)]
 mod tests;
-
-numbered! {
-    /// A function of each element.
-    MapOp {
-        /// Its magnitude.
-        ABS = 1,
-        /// Its square root.
-        SQRT = 2,
-        /// `1 / x`.
-        RECIPROCAL = 3,
-        /// `e^x`.
-        EXP = 4,
-        /// Natural logarithm.
-        LOG = 5,
-        /// -1, 0 or 1.
-        SIGN = 6,
-    }
-}
-
-numbered! {
-    /// A function of two elements.
-    ZipOp {
-        /// `x + y`.
-        ADD = 1,
-        /// `x - y`.
-        SUB = 2,
-        /// `x y`.
-        MUL = 3,
-        /// `x / y`.
-        DIV = 4,
-        /// The larger.
-        MAX = 5,
-        /// The smaller.
-        MIN = 6,
-    }
-}
-
-numbered! {
-    /// The reduction of several elements to one.
-    ReduceOp {
-        /// Their sum.
-        SUM = 1,
-        /// The sum of their squares.
-        SUM_SQUARES = 2,
-        /// The largest magnitude.
-        MAX_ABS = 3,
-    }
-}
-
-numbered! {
-    /// The elements that are reduced together.
-    Axes {
-        /// All: `[1, 1]`.
-        ALL = 1,
-        /// Those of each row: `[rows, 1]`.
-        ROWS = 2,
-        /// Those of each column: `[1, columns]`.
-        COLUMNS = 3,
-    }
-}
 
 /// A matrix of the host, `[rows, columns]` f32. Dropping it frees its memory, unless it is the parameter, its gradient or a state.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Services in main memory by plain loops, sums in f64: for tests of optimizers, and as the reference of a host's own.
 
 use super::{MapOp, ReduceOp, ServiceStep, Services, ZipOp, table::Compute};
-use crate::{Grid, Optimizer, ParamInfo, PluginError, StepScalars, services::table::Served};
+use crate::{Grid, ParamInfo, PluginError, StepScalars, services::table::Served};
 
 /// A matrix in main memory.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,12 +104,13 @@ impl Compute for Plain {
     }
 }
 
-/// One update of a parameter of that name in main memory, parameter and states in place.
+/// One update of a parameter of that name in main memory, parameter and states in place, by
+/// [`Optimizer::step_with_services`](crate::Optimizer::step_with_services).
 ///
 /// # Errors
 /// The optimizer's error.
-pub fn step<O: Optimizer>(
-    optimizer: &O,
+pub fn step(
+    update: impl FnOnce(ServiceStep<'_>) -> Result<(), PluginError>,
     name: &str,
     [param, grad]: [&mut PlainMatrix; 2],
     states: &mut [PlainMatrix],
@@ -123,7 +124,7 @@ pub fn step<O: Optimizer>(
     let handles: Vec<u64> = states.iter().map(|state| served.give(state.clone(), shape, true)).collect();
     let [param_handle, grad_handle] =
         [served.give(param.clone(), shape, true), served.give(grad.clone(), shape, false)];
-    let result = optimizer.step_with_services(ServiceStep {
+    let result = update(ServiceStep {
         info: ParamInfo::new(name, &shape),
         services,
         param: services.given(param_handle)?,

@@ -3,7 +3,7 @@
 //! Two things make counting slow if it is done plainly: equal codes in a row, whose counter must go to memory and
 //! back, so there are several tables; and codes still on their way to memory, so they wait a [`ROW`] first.
 
-use crate::piece::{Group, LANES, ROW};
+use crate::groups::{Group, LANES, ROW};
 
 /// Codes of up to eight bits are counted in tables.
 const SMALL: usize = 256;

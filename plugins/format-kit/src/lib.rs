@@ -32,6 +32,7 @@
 pub mod cpu;
 mod exact;
 mod format;
+mod groups;
 mod histogram;
 #[rustfmt::skip] // Generated.
 mod kernel_texts;

@@ -7,21 +7,14 @@
 
 use altgrad_plugin_api::QuantStats;
 
+pub(crate) use crate::groups::{Group, LANES, ROW};
 use crate::{
     histogram::Histogram,
     round::{INFINITY, MAGNITUDE, Mode, Rounder},
 };
 
-/// Elements a group: one AVX-512 register, two of AVX2.
-pub(crate) const LANES: usize = 16;
-/// Groups a row, after which f32 sums are added to f64 ones. A lane's relative error is at most 2^-24 for each of seven
-/// additions, for the product, and twice for the squared difference: 6e-7.
-pub(crate) const ROW: usize = 8;
 /// Products too small for f32 lose less than 2^-126 each: nothing that matters to this sum and larger ones.
 const SMALLEST_SUM: f64 = 1e-27;
-
-/// A group of elements.
-pub(crate) type Group<T> = [T; LANES];
 
 /// The statistics of a piece.
 #[derive(Debug)]

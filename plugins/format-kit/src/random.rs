@@ -5,8 +5,7 @@ use std::array::from_fn;
 use altgrad_plugin_api::RandomKey;
 pub use altgrad_plugin_api::random::philox;
 use altgrad_plugin_api::random::{WORDS, blocks};
-
-use crate::simd;
+use multiversion::multiversion;
 
 /// Blocks computed side by side, a register of 64-bit products and more: while one multiplication waits, others
 /// continue.
@@ -15,8 +14,12 @@ const LANES: usize = 32;
 /// Writes the words of elements `key.offset + first ..` of the key's tensor, one each.
 ///
 /// Shapes: `words` `[n]`. Step and tensor are taken modulo 2^32.
+#[multiversion(targets(
+    "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
+    "x86_64+avx2+bmi1+bmi2+fma"
+))]
 pub fn fill(key: &RandomKey, first: u64, words: &mut [u32]) {
-    simd::fill(key, first, words);
+    fill_inline(key, first, words);
 }
 
 /// [`fill`], inlined.

@@ -3,13 +3,11 @@
 //! Plugins are built for any x86-64 (or another CPU) and need not be built again. Results are bit-identical on every CPU: the
 //! loops fix the order of additions, and nothing is fused.
 
-use altgrad_plugin_api::RandomKey;
 use multiversion::multiversion;
 
 use crate::{
     histogram::Histogram,
     piece::{self, Group, LaneScales, Seen},
-    random,
     round::{Mode, Rounder},
 };
 
@@ -44,23 +42,15 @@ pub(crate) fn encode<R: Mode, const E: u32, const M: u32, S: LaneScales>(
     piece::encode::<R, E, M, S>(rounder, src, codes, scales, words);
 }
 
-/// [`random::fill`].
-#[multiversion(targets(
-    "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
-    "x86_64+avx2+bmi1+bmi2+fma"
-))]
-pub(crate) fn fill(key: &RandomKey, first: u64, words: &mut [u32]) {
-    random::fill_inline(key, first, words);
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use altgrad_plugin_api::Domain;
+    use altgrad_plugin_api::{Domain, RandomKey};
 
     use super::*;
     use crate::{
         piece::LANES,
+        random::{self, fill},
         round::{NearestAway, NearestEven, Stochastic, TowardZero},
     };
 

@@ -3,7 +3,9 @@
 //! [`update`] runs a rule over a parameter, as [`Buffers::update`](crate::Buffers::update) does for Adam's two states: one pass, compiled for several
 //! SIMD widths. A NaN in any input becomes a NaN in the weight.
 
-use crate::{exp::exp, simd};
+use multiversion::multiversion;
+
+use crate::exp::exp;
 
 /// One element's update.
 pub trait OneState {
@@ -12,8 +14,14 @@ pub trait OneState {
 }
 
 /// Updates every element. All `[n]` f32.
+#[multiversion(targets(
+    "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
+    "x86_64+avx2+bmi1+bmi2+fma"
+))]
 pub fn update<R: OneState>(rule: &R, param: &mut [f32], grad: &[f32], state: &mut [f32]) {
-    simd::update_one(rule, param, grad, state);
+    for ((w, &g), m) in param.iter_mut().zip(grad).zip(state) {
+        *w = rule.step(*w, g, m);
+    }
 }
 
 /// Gradient descent with momentum; see [`Self::step`].

@@ -7,7 +7,8 @@ use std::{f32::consts::LN_2, ops::Range};
 
 use altgrad_plugin_api::Scales;
 
-use crate::{Moments, exp::exp, simd, whole::round};
+pub use crate::geometry::Geometry;
+use crate::{Moments, exp::exp, geometry::sum_log2_spacing, whole::round};
 
 /// One element's update, in two halves: the length of a step, and its result. A NaN in any input becomes a NaN in the weight.
 pub trait Rule {
@@ -27,14 +28,6 @@ pub trait Rule {
     fn land_near(&self, w: f32, step: f32, m: &mut f32) -> f32 {
         self.land(w, step, m)
     }
-}
-
-/// The spacing of a set of values. Arguments are in stored units.
-pub trait Geometry {
-    /// S(x): the gap to the next value away from zero.
-    fn spacing(&self, x: f32) -> f32;
-    /// log2 of [`Self::spacing`].
-    fn log2_spacing(&self, x: f32) -> f32;
 }
 
 /// A way to go along a grid, counting codes.
@@ -122,7 +115,7 @@ impl<G: Geometry + Copy> MeanSpacing<G> {
         let of_run = |(range, [scale, _]): (Range<usize>, [f32; 2])| {
             elements += range.len();
             let shift = if one_scale { 0.0 } else { range.len() as f64 * f64::from(scale).log2() };
-            simd::sum_log2_spacing(&geometry, scale, &param[range]) - shift
+            sum_log2_spacing(&geometry, scale, &param[range]) - shift
         };
         let runs = scales.runs(param.len()).filter(|(_, [scale, _])| !is_of_zeros(*scale));
         let sum: f64 = runs.map(of_run).sum();

@@ -13,7 +13,7 @@ use altgrad_base::{
 };
 use altgrad_loader::calls::{Call, Mark};
 use altgrad_run_folder::{
-    aftermath::End,
+    crash_recovery::End,
     record::{Failure, Progress, RunStatus},
 };
 use nix::sys::{signal::Signal, wait::WaitStatus};

@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use altgrad_loader::calls::{Mark, Table, Text};
-use altgrad_run_folder::aftermath::Claim;
+use altgrad_run_folder::crash_recovery::Claim;
 
 /// Bytes of the longest path that the system takes.
 const PATH: usize = 4096;

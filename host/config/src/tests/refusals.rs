@@ -5,7 +5,7 @@ use std::path::Path;
 use altgrad_base::diagnostic::{Diagnostic, Fault};
 
 use super::super::load;
-use super::super::load::decode;
+use super::super::parse::decode;
 use super::try_load;
 /// Compares the whole diagnostic, one line each; `hint` "" means none, one that ends in `...` a beginning.
 fn says(error: &Diagnostic, message: &str, place: &str, hint: &str) {

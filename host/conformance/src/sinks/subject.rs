@@ -11,9 +11,10 @@ use altgrad_plugin_api::{
     Alert, AlertLevel, Config, ConfigValue, Descriptor, Histogram, Metric, MetricName, PluginError, RunInfo,
     RunOutcome, Sink,
     abi::{
-        SinkObject, adapters,
+        SinkObject,
         stable::std_types::{RSlice, RVec},
     },
+    adapters,
 };
 use tempfile::TempDir;
 

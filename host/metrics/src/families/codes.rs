@@ -2,8 +2,10 @@
 
 use super::macros::metrics;
 use crate::{
-    alert_definition::{AlertDefinition, AlertKind, Condition},
-    definition::{Due, FamilyDefinition, Index, MetricDefinition, Range, Scope, Shape, Unit},
+    alert_kind::AlertKind,
+    definition::{
+        AlertDefinition, Condition, Due, FamilyDefinition, Index, MetricDefinition, Range, Scope, Shape, Unit,
+    },
     family::Family,
     report_use::ReportUse,
     role::Role,

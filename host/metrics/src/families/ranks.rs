@@ -2,8 +2,8 @@
 
 use super::macros::metrics;
 use crate::{
-    alert_definition::{AlertDefinition, AlertKind, Condition},
-    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope},
+    alert_kind::AlertKind,
+    definition::{AlertDefinition, Condition, Due, FamilyDefinition, MetricDefinition, Range, Scope},
     family::Family,
     report_use::ReportUse,
 };

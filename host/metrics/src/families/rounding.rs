@@ -2,8 +2,8 @@
 
 use super::macros::metrics;
 use crate::{
-    alert_definition::{AlertDefinition, AlertKind, Condition},
-    definition::{FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    alert_kind::AlertKind,
+    definition::{AlertDefinition, Condition, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
     family::Family,
     report_use::{Column, ColumnFormat, ReportUse},
     role::Role,

@@ -8,7 +8,7 @@ use super::super::{
     label::of_sweep,
     run::Run,
 };
-use crate::page::colours;
+use crate::colours;
 
 /// The key that represents the quantization.
 pub(crate) const FORMAT: &str = "format";
@@ -132,7 +132,7 @@ fn values(runs: &[Run], groups: &[Group], key: &str) -> Vec<(String, Vec<usize>)
             LABEL => of_sweep(runs, &group.runs).unwrap_or_else(|| "not set".into()),
             _ => runs[group.runs[0]].config.get(key).unwrap_or("not set").to_string(),
         };
-        let value = crate::label::shortened(&value, 40);
+        let value = crate::text::shortened(&value, 40);
         match found.iter_mut().find(|(known, _)| *known == value) {
             Some((_, groups)) => groups.push(index),
             None => found.push((value, vec![index])),

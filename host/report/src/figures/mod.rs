@@ -138,7 +138,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
 
 /// A parameter's name without the common part.
 fn layer_name(layer: &str) -> String {
-    super::label::shortened(layer.strip_suffix(".weight").unwrap_or(layer), 40)
+    super::text::shortened(layer.strip_suffix(".weight").unwrap_or(layer), 40)
 }
 
 /// Layers in the order of the model: numbers in names count as numbers.

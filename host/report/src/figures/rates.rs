@@ -6,9 +6,9 @@ use super::{Chart, Context};
 use crate::{
     compare::Set,
     draw::{Axis, Kind, Part, Plot},
-    facts::Config,
     group::{Group, differing},
     label::distinction,
+    run_file::Config,
     stats::Sample,
 };
 

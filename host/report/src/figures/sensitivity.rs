@@ -136,7 +136,7 @@ fn layer_type_of(layer: &str) -> String {
         "mlp.c_fc" => "MLP up".into(),
         "mlp.c_proj" => "MLP down".into(),
         "lm_head" | "wte" => HEAD.into(),
-        other => crate::label::shortened(other, 40),
+        other => crate::text::shortened(other, 40),
     }
 }
 
@@ -146,7 +146,7 @@ fn plot(layer_types: &[String], matrices: &BTreeMap<String, BTreeMap<Cell, Measu
     let mut rows: Vec<Vec<Option<f64>>> = Vec::new();
     let mut texts: Vec<(usize, usize, &Measured)> = Vec::new();
     for (format, cells) in matrices {
-        names.push(crate::label::shortened(format, 24));
+        names.push(crate::text::shortened(format, 24));
         rows.push(vec![None; ROLES.len()]);
         for layer_type in (0..layer_types.len()).map(Some).chain([None]) {
             names.push(

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Chart, Context, downwards};
 use crate::{
+    colours,
     draw::{Axis, Kind, Part, Plot, Series},
     events::RecordedEvent,
-    page::colours,
 };
 
 /// Runs with a row; of more, those with the most alerts.
@@ -33,11 +33,11 @@ pub(super) fn chart(context: &Context<'_>) -> Chart {
     }
     let series = by_kind.iter().enumerate().map(|(index, (kind, marks))| {
         let dot = |(row, event): &(usize, &RecordedEvent)| {
-            ([event.step as f64, *row as f64], crate::label::shortened(&event.text, 300))
+            ([event.step as f64, *row as f64], crate::text::shortened(&event.text, 300))
         };
         let serious = marks.iter().any(|(_, event)| event.level == "error");
         Series {
-            name: crate::label::shortened(&kind.replace('_', " "), 40),
+            name: crate::text::shortened(&kind.replace('_', " "), 40),
             group: None,
             is_single: false,
             ink: if serious { ERROR.map(str::to_string) } else { colours::plain(index) },

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::colours::formats;
-use crate::{failures, find::FoundRuns, group::Group, label::shortened, run::RunState};
+use crate::colours::formats;
+use crate::{failures, find::FoundRuns, group::Group, run::RunState, text::shortened};
 
 /// The page's runs, in numbers.
 pub(super) fn facts(found: &FoundRuns, groups: &[Group]) -> Vec<(String, String)> {

@@ -8,12 +8,12 @@ use tempfile::TempDir;
 use super::{chart, compared, run_with};
 use crate::{
     compare::{Basis, Choice, Comparison, Separated, Verdict, named},
-    facts::Status,
     figures::{Look, View},
     find::find,
     group::groups,
     page,
     sets::have_other_data,
+    status::Status,
 };
 
 const RATES: [&str; 10] = ["1e-5", "3e-5", "1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "3e-2", "1e-1", "3e-1"];

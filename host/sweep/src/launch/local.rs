@@ -16,8 +16,11 @@ use std::{
 
 use altgrad_base::{diagnostic::Diagnostic, interrupt};
 
-use super::task::{Ended, Task};
-use crate::progress::{SweepProgress, log};
+use super::ended::Ended;
+use crate::{
+    progress::{SweepProgress, log},
+    task::Task,
+};
 
 /// The time between two polls of the processes.
 const POLL: Duration = Duration::from_millis(20);

@@ -4,17 +4,18 @@
 //! locked as long as it lives: a process that outlives a killed sweep and the one that a new sweep starts for the same run
 //! can never write at the same time.
 
+mod ended;
 mod local;
 mod slurm;
-mod task;
 
+pub use ended::Ended;
 pub use local::Local;
 pub use slurm::Slurm;
-pub use task::{Ended, Task};
 
 use altgrad_base::diagnostic::Diagnostic;
 
-use super::progress::SweepProgress;
+use super::{progress::SweepProgress, task::Task};
+
 /// Who runs processes.
 #[derive(Debug)]
 pub enum Launcher {

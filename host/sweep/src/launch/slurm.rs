@@ -14,8 +14,11 @@ use std::{
 
 use altgrad_base::{diagnostic::Diagnostic, files, interrupt};
 
-use super::task::{Ended, Task};
-use crate::progress::{SweepProgress, log};
+use super::ended::Ended;
+use crate::{
+    progress::{SweepProgress, log},
+    task::Task,
+};
 
 /// Between two questions to the controller.
 const POLL: Duration = Duration::from_secs(2);

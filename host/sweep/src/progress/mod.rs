@@ -11,7 +11,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{launch::Task, outcome::Outcome, twins::Twins};
+use super::{outcome::Outcome, task::Task, twins::Twins};
 
 /// Time between plain lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);

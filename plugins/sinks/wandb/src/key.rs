@@ -9,7 +9,7 @@
 
 use std::{fmt, fs, net::IpAddr, path::PathBuf};
 
-use crate::options::{Environment, PUBLIC_SERVER};
+use crate::environment::{Environment, PUBLIC_SERVER};
 
 /// Shortest key a server gives out.
 const MIN_LENGTH: usize = 40;
@@ -77,7 +77,7 @@ impl Key {
 /// True if the user, and not a run file alone, has chosen a server.
 fn is_configured(named: &str, environment: &Environment) -> bool {
     let of_variable = environment.get("WANDB_BASE_URL").map(str::to_string);
-    let chosen = [Some(PUBLIC_SERVER.to_string()), of_variable, from_settings(environment)];
+    let chosen = [Some(PUBLIC_SERVER.to_string()), of_variable, environment.server_of_settings()];
     is_this_machine(named) || chosen.iter().flatten().any(|url| host(url.trim_end_matches('/')) == named)
 }
 
@@ -89,18 +89,6 @@ pub(crate) fn is_this_machine(host: &str) -> bool {
     };
     let address = address.unwrap_or_default();
     address == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-/// The server in the settings file of W&B's client: `$WANDB_CONFIG_DIR/settings`, by default `~/.config/wandb/settings`.
-pub(crate) fn from_settings(environment: &Environment) -> Option<String> {
-    let named = environment.get("WANDB_CONFIG_DIR").map(PathBuf::from);
-    let folder = named.or_else(|| Some(PathBuf::from(environment.get("HOME")?).join(".config/wandb")))?;
-    let text = fs::read_to_string(folder.join("settings")).ok()?;
-    let setting = |line: &str| {
-        let (name, value) = line.split_once('=')?;
-        (name.trim() == "base_url").then(|| value.trim().to_string())
-    };
-    text.lines().find_map(setting)
 }
 
 /// Host of an address, with its port if there is one.

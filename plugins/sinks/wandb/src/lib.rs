@@ -16,6 +16,7 @@ use altgrad_plugin_api::{
 mod alerts;
 mod client;
 mod connect;
+mod environment;
 mod index;
 mod journal;
 mod json;
@@ -39,8 +40,9 @@ mod tests;
 mod thread;
 mod uploader;
 
+use environment::Environment;
 use key::Key;
-use options::{Environment, Mode, Options};
+use options::{Mode, Options};
 use pace::Pace;
 use run::OpenRun;
 

@@ -5,7 +5,6 @@
 //! followed: a sink writes inside its run folder only. Refuses names that a server would refuse.
 
 use std::{
-    collections::HashMap,
     path::{Component, Path},
     time::Duration,
 };
@@ -13,32 +12,9 @@ use std::{
 use altgrad_plugin_api::{AlertLevel, Config, OptionSpec, PluginError, texts};
 use serde::{Deserialize, Serialize};
 
-use crate::key;
+use crate::environment::{Environment, PUBLIC_SERVER};
 
-/// The default server.
-pub(crate) const PUBLIC_SERVER: &str = "https://api.wandb.ai";
 const PROJECT: &str = "altgrad";
-
-/// Variables of this process; a test makes its own.
-#[derive(Debug, Clone)]
-pub(crate) struct Environment(HashMap<String, String>);
-
-impl Environment {
-    pub(crate) fn of_process() -> Self {
-        let text = |text: std::ffi::OsString| text.into_string().ok();
-        Self(std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect())
-    }
-
-    #[cfg(test)]
-    pub(crate) fn of(all: Vec<(String, String)>) -> Self {
-        Self(all.into_iter().collect())
-    }
-
-    /// A variable that is set to something.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
-    }
-}
 
 /// The destination of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,7 +147,7 @@ impl Options {
         }
         let named = said("base_url", "WANDB_BASE_URL")?;
         let names_server = named.is_some();
-        let base_url = named.or_else(|| key::from_settings(environment));
+        let base_url = named.or_else(|| environment.server_of_settings());
         let base_url = checked_url(base_url.as_deref().unwrap_or(PUBLIC_SERVER))?;
         let identity = Identity {
             run_id: said("run_id", "WANDB_RUN_ID")?.unwrap_or_default(),

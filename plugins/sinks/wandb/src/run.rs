@@ -12,6 +12,7 @@ use altgrad_plugin_api::{Alert, ErrorKind, PluginError, RunInfo, RunOutcome};
 
 use crate::{
     alerts::Alerts,
+    environment::Environment,
     index::{Begin, Index},
     journal::{Journal, now},
     json,
@@ -19,7 +20,7 @@ use crate::{
     lock::lock,
     naming::{Kept, identity},
     offline,
-    options::{Environment, Identity, Mode, Options},
+    options::{Identity, Mode, Options},
     pace::Pace,
     remote::Remote,
     say,

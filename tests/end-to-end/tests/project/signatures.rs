@@ -6,9 +6,9 @@ use super::root;
 
 /// The traits an author implements, and their files.
 const TRAITS: [(&str, &str); 3] = [
-    ("Format", "plugin-api/src/format.rs"),
-    ("Optimizer", "plugin-api/src/optimizer.rs"),
-    ("Sink", "plugin-api/src/sink.rs"),
+    ("Format", "plugin-api/src/contract/format.rs"),
+    ("Optimizer", "plugin-api/src/contract/optimizer.rs"),
+    ("Sink", "plugin-api/src/contract/sink.rs"),
 ];
 
 /// On one line: white space counts for one blank, none next to brackets, and no comma closes a list.

@@ -29,7 +29,7 @@ use altgrad_plugin_api::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{WandbSink, json, options::Environment, pace::Pace};
+use crate::{WandbSink, environment::Environment, json, pace::Pace};
 
 /// The only key that servers of tests take.
 pub(crate) const KEY: &str = "0123456789abcdef0123456789abcdef01234567";

@@ -1,8 +1,6 @@
-//! The subjects of alerts, and the definition of an alert about a metric.
+//! The subjects of alerts, and their severity.
 
 use serde::{Deserialize, Serialize};
-
-use crate::definition::MetricDefinition;
 
 /// The subject of an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -126,42 +124,3 @@ impl AlertKind {
 
 /// The learning rate from which on it is high, as a fraction of its largest value so far.
 pub const HIGH_RATE: f64 = 0.25;
-
-/// The condition of an alert.
-#[derive(Debug, Clone, Copy)]
-pub enum Condition {
-    /// Above the threshold.
-    Above,
-    /// Below the threshold, over all layers.
-    Below,
-    /// Above the threshold over all layers, while the learning rate is high: after warm-up, and at least [`HIGH_RATE`] of its
-    /// largest value. At a lower rate the value matters little.
-    AboveAtHighRate,
-    /// Above the threshold, where the SQNR at the same place, this metric in dB, is below `sqnr_threshold`.
-    AboveWithNoise(&'static MetricDefinition),
-    /// Above the threshold, and above its first value at the same place times `kurtosis_growth`.
-    AboveAndGrown,
-    /// Above the threshold over all layers, and at least twice its first value.
-    AboveAndDoubled,
-    /// Above the threshold over all layers of a role.
-    AboveOverRole,
-    /// Above the threshold or below its inverse, over all layers.
-    Outside,
-    /// Below its first value at the same place times the threshold.
-    BelowFirst,
-}
-
-/// An alert about a metric on the wrong side of a threshold, at any place where the metric is measured.
-#[derive(Debug)]
-pub struct AlertDefinition {
-    /// The kind of the alert.
-    pub kind: AlertKind,
-    /// The condition on the value.
-    pub condition: Condition,
-    /// The threshold without a value in the run file.
-    pub default: f64,
-    /// The meaning of the threshold's key in `[alerts]`.
-    pub key_text: &'static str,
-    /// The middle of the alert's sentence, between the value and the metric's name.
-    pub finding: &'static str,
-}

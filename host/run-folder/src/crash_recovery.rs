@@ -1,31 +1,17 @@
 //! Completion of the folder of a run whose process ended early: the final status in `run.json`.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
 use altgrad_base::{diagnostic::Diagnostic, files};
 use altgrad_plugin_api::AlertLevel;
 use serde_json::Value;
 
+pub use crate::claim::Claim;
 use crate::{
     events::{EVENTS, Event, EventLog, unix_s},
     folder::{RunFolder, STATUS},
-    left_behind,
     record::RunStatus,
 };
-
-/// The information that a process records when it takes its run folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
-    /// The folder, absolute.
-    pub path: PathBuf,
-    /// The outermost folder that was made for it.
-    pub created: Option<PathBuf>,
-    /// True if it held an earlier part of the run.
-    pub reopened: bool,
-}
 
 /// The end of a process that did not complete its folder.
 #[derive(Debug, Clone)]
@@ -81,25 +67,6 @@ impl Claim {
     pub fn is_running(&self) -> bool {
         read(&self.path.join(STATUS)).get("status").is_some_and(|status| status == "running")
     }
-
-    /// Removes the folder's files, and the folders that were made for it. If it held an earlier part of the run, removes temporary files
-    /// only.
-    pub(crate) fn remove(&self) {
-        if self.reopened {
-            return left_behind::remove(&self.path);
-        }
-        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-        }
-        // Folders are removed only while they are empty, so no other files are touched.
-        for folder in self.path.ancestors() {
-            let ours = self.created.as_ref().is_some_and(|created| folder.starts_with(created));
-            if !ours || fs::remove_dir(folder).is_err() {
-                break;
-            }
-        }
-    }
 }
 
 /// The contents of the status file; an empty object if there are none.
@@ -111,6 +78,8 @@ fn read(path: &Path) -> Value {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn claim(path: &Path) -> Claim {

@@ -5,7 +5,6 @@
 
 mod arithmetic;
 mod choices;
-mod fields;
 mod text;
 
 use std::path::Path;
@@ -20,7 +19,6 @@ pub use choices::{
     ScaleOrderChoice, ScaleRuleChoice, ScaleTypeChoice, SignsChoice, TensorScaleChoice, TransformTypeChoice,
     UseSourceChoice, ZeroBlockChoice,
 };
-pub use fields::{CastFields, CastTables, ResolvedCast, TransformChoice};
 
 use super::choices::AmaxChoice;
 use super::source::{Place, Source};

@@ -9,7 +9,8 @@ use serde::{
 };
 use toml::{Table, Value};
 
-use super::{PrecisionChoice, QuantSection};
+use super::QuantSection;
+use crate::choices::PrecisionChoice;
 
 /// The trigger of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +75,7 @@ impl<'de> Deserialize<'de> for CastPhase {
 }
 
 /// The alert of a name.
-pub(super) fn alert(name: &str) -> Option<AlertKind> {
+pub(crate) fn alert(name: &str) -> Option<AlertKind> {
     AlertKind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 

@@ -7,8 +7,8 @@ use altgrad_casts::{
 
 use super::{
     BlockChoice, CastRoundingChoice, CastScalingSection, CastSection, NonFiniteChoice, OperationChoice,
-    ResolvedCast, ScaleLimitChoice, ScaleOrderChoice, ScaleRuleChoice, ScaleTypeChoice, SignsChoice,
-    TensorScaleChoice, TransformChoice, TransformSection, TransformTypeChoice, ZeroBlockChoice,
+    ScaleLimitChoice, ScaleOrderChoice, ScaleRuleChoice, ScaleTypeChoice, SignsChoice, TensorScaleChoice,
+    TransformSection, TransformTypeChoice, ZeroBlockChoice,
 };
 
 impl CastSection {
@@ -20,30 +20,6 @@ impl CastSection {
             block: block(self.block),
             scaling: scaling(&self.scaling),
             transform: self.transform.as_ref().map(transform),
-        }
-    }
-}
-
-impl ResolvedCast {
-    /// The cast, without its format.
-    #[must_use]
-    pub fn cast(&self) -> Cast {
-        let fields = &self.fields;
-        let scaling_fields = fields.scaling.unwrap_or_default();
-        let block = block(fields.block.unwrap_or_default());
-        Cast {
-            rounding: rounding(fields.rounding.unwrap_or(CastRoundingChoice::NearestEven)),
-            block,
-            // Without blocks there are no scales to follow from anything.
-            scaling: if block == Block::None {
-                Scaling::default()
-            } else {
-                scaling(&scaling_fields.cast_scaling())
-            },
-            transform: match &fields.transform {
-                Some(TransformChoice::Hadamard(section)) => Some(transform(section)),
-                Some(TransformChoice::None) | None => None,
-            },
         }
     }
 }

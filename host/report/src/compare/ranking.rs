@@ -1,6 +1,6 @@
 //! Sentences about the significance of differences, and notes about the numbers.
 
-use super::{
+use crate::{
     compare::Row,
     group::Group,
     pairs::{Separated, Tested, pairs, span},

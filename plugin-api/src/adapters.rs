@@ -3,16 +3,16 @@
 //! Each kind has one adapter. It converts views to slices, checks lengths before the plugin receives them, and guards
 //! the call.
 
-use crate::abi::stable::{
+use crate::stable::{
     erased_types::TD_Opaque,
     std_types::{ROption, RResult, RSlice, RSliceMut, RString, RVec},
 };
 
-use super::{
+use crate::abi::{
     FormatAbi, FormatAbi_TO, FormatObject, OptimizerAbi, OptimizerAbi_TO, OptimizerObject, ServiceCall,
     SinkAbi, SinkAbi_TO, SinkObject, StepCall,
-    guard::{Guarded, catch},
 };
+use crate::guard::{Guarded, catch};
 use crate::{
     Alert, Config, Conventions, Format, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText,
     Launch, Metric, Optimizer, ParamInfo, PluginError, QuantParams, QuantStats, RunInfo, RunOutcome, Scales,

@@ -1,0 +1,145 @@
+//! The scale of a block: [`Scaling`] applied to its statistics.
+
+use crate::{
+    grid::Range,
+    powers::{ceil_log2, exp2, floor_log2},
+    scale_rule::{BlockStatistics, Rule},
+    scale_storage::{E8M0_NAN, e8m0},
+    scaling::{BlockScale, Limit, NonFinite, Order, Scaling, Storage, ZeroBlock},
+    two_levels::TensorScale,
+};
+
+impl Scaling {
+    /// The scales of blocks with these elements, and the scale of the tensor, by which the stored scales are multiplied.
+    pub(crate) fn scales(&self, range: &Range, blocks: &[BlockStatistics]) -> (Vec<BlockScale>, Option<f32>) {
+        let tensor = self.tensor_scale(range, blocks);
+        let scales = blocks.iter().map(|block| self.scale(range, block, tensor.as_ref())).collect();
+        (scales, tensor.map(|tensor| tensor.decode))
+    }
+
+    /// The encode and decode scale of a block: elements are multiplied by the first, codes by the second. `tensor` is
+    /// [`Self::tensor_scale`] of all blocks.
+    #[must_use]
+    pub fn pair(&self, range: &Range, block: &BlockStatistics, tensor: Option<&TensorScale>) -> [f32; 2] {
+        let BlockScale { encode, decode, .. } = self.scale(range, block, tensor);
+        [encode, decode]
+    }
+
+    /// [`Self::pair`] of each of some blocks with these largest finite magnitudes, where scales depend on nothing else
+    /// ([`Self::needs_amax_only`]). One loop computes common terms once.
+    pub fn pairs(&self, range: &Range, amax: &[f32], tensor: Option<&TensorScale>, pairs: &mut [[f32; 2]]) {
+        let (scaling, range) = (*self, *range);
+        for (pair, &amax) in pairs.iter_mut().zip(amax) {
+            let BlockScale { encode, decode, .. } =
+                scaling.scale(&range, &BlockStatistics::of_amax(amax), tensor);
+            *pair = [encode, decode];
+        }
+    }
+
+    /// True if the scale of a block depends only on its largest finite magnitude.
+    #[must_use]
+    pub fn needs_amax_only(&self) -> bool {
+        self.nonfinite == NonFinite::Skip && !matches!(self.rule, Rule::Rms { .. })
+    }
+
+    #[inline(always)]
+    fn scale(&self, range: &Range, block: &BlockStatistics, tensor: Option<&TensorScale>) -> BlockScale {
+        match self.storage {
+            Storage::E4m3 => self.e4m3_scale(range, block, tensor),
+            Storage::F32 | Storage::E8m0 => self.block(range, block),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn poisons(&self, block: &BlockStatistics) -> bool {
+        self.nonfinite == NonFinite::Poison && self.amax.is_none() && block.nonfinite
+    }
+
+    /// A scale in f32 or E8M0.
+    #[inline(always)]
+    fn block(&self, range: &Range, block: &BlockStatistics) -> BlockScale {
+        let nan = BlockScale::nan((self.storage == Storage::E8m0).then_some(E8M0_NAN));
+        if self.poisons(block) {
+            return nan;
+        }
+        let mut amax = self.amax.unwrap_or(block.amax);
+        if f64::from(amax) < self.floor && self.rule != Rule::Max {
+            amax = self.floor as f32;
+        }
+        if amax == 0.0 && self.floor == 0.0 && !matches!(self.rule, Rule::Rms { .. }) {
+            match self.zero {
+                ZeroBlock::One => return self.power(0),
+                ZeroBlock::Smallest => return self.power(-127),
+                ZeroBlock::MinNormal => amax = f32::MIN_POSITIVE,
+            }
+        }
+        match self.rule {
+            Rule::Max => match (self.order, self.pow2 || self.storage == Storage::E8m0) {
+                (Order::Encode, true) => self.power(-floor_log2(self.encode(range, amax))),
+                // DeepGEMM keeps the exponent byte from 1 to 254; a byte of its own may be 0.
+                (Order::Decode, true) => {
+                    let least = if self.storage == Storage::E8m0 { -127 } else { -126 };
+                    let decode = self.decode(range, amax);
+                    self.power(if decode == 0.0 { least } else { ceil_log2(decode).max(least) })
+                }
+                (Order::Encode, false) => {
+                    let encode = self.encode(range, amax) * self.factor;
+                    BlockScale::finite(encode, 1.0 / encode.min(f32::MAX))
+                }
+                (Order::Decode, false) => {
+                    let decode = (self.decode(range, amax) / self.factor).min(f32::MAX);
+                    BlockScale::finite(1.0 / decode, decode)
+                }
+            },
+            rule => match rule.exponent(range, amax, block, self.margin) {
+                Some(e) => self.power(e),
+                None if self.nonfinite == NonFinite::Poison => nan,
+                None => self.power(128 - range.emax() + self.margin),
+            },
+        }
+    }
+
+    /// The decode scale `2^e`, as near as it can be stored.
+    #[inline(always)]
+    fn power(&self, e: i32) -> BlockScale {
+        let (code, power) = e8m0(e);
+        let scale = BlockScale::finite(exp2(127 - i32::from(code)) * self.factor, power / self.factor);
+        match self.storage {
+            Storage::E8m0 => BlockScale { stored: power, code: Some(code), ..scale },
+            _ => scale,
+        }
+    }
+
+    /// `target * 2^-margin`, at most the largest f32.
+    #[inline(always)]
+    fn numerator(&self, range: &Range) -> f32 {
+        ((f64::from(range.target) * 2f64.powi(-self.margin)) as f32).min(f32::MAX)
+    }
+
+    /// `fl(target / amax)`, within limits.
+    #[inline(always)]
+    fn encode(&self, range: &Range, amax: f32) -> f32 {
+        let numerator = self.numerator(range);
+        let encode = if f64::from(amax) >= self.floor {
+            numerator / amax
+        } else {
+            (f64::from(numerator) / self.floor) as f32
+        };
+        self.limited(encode.min(f32::MAX))
+    }
+
+    /// `fl(amax / target)`, within limits.
+    #[inline(always)]
+    fn decode(&self, range: &Range, amax: f32) -> f32 {
+        self.limited(amax.max(self.floor as f32) / self.numerator(range))
+    }
+
+    #[inline(always)]
+    fn limited(&self, scale: f32) -> f32 {
+        if self.limit == Limit::Normal && self.storage == Storage::F32 {
+            scale.clamp(exp2(-126), exp2(126))
+        } else {
+            scale
+        }
+    }
+}

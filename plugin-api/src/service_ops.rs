@@ -1,0 +1,63 @@
+//! The operations of host services.
+
+use crate::number::numbered;
+
+numbered! {
+    /// A function of each element.
+    MapOp {
+        /// Its magnitude.
+        ABS = 1,
+        /// Its square root.
+        SQRT = 2,
+        /// `1 / x`.
+        RECIPROCAL = 3,
+        /// `e^x`.
+        EXP = 4,
+        /// Natural logarithm.
+        LOG = 5,
+        /// -1, 0 or 1.
+        SIGN = 6,
+    }
+}
+
+numbered! {
+    /// A function of two elements.
+    ZipOp {
+        /// `x + y`.
+        ADD = 1,
+        /// `x - y`.
+        SUB = 2,
+        /// `x y`.
+        MUL = 3,
+        /// `x / y`.
+        DIV = 4,
+        /// The larger.
+        MAX = 5,
+        /// The smaller.
+        MIN = 6,
+    }
+}
+
+numbered! {
+    /// The reduction of several elements to one.
+    ReduceOp {
+        /// Their sum.
+        SUM = 1,
+        /// The sum of their squares.
+        SUM_SQUARES = 2,
+        /// The largest magnitude.
+        MAX_ABS = 3,
+    }
+}
+
+numbered! {
+    /// The elements that are reduced together.
+    Axes {
+        /// All: `[1, 1]`.
+        ALL = 1,
+        /// Those of each row: `[rows, 1]`.
+        ROWS = 2,
+        /// Those of each column: `[1, columns]`.
+        COLUMNS = 3,
+    }
+}
