@@ -31,7 +31,8 @@ usage: cargo xtask COMMAND
   kernels [--check | --texts DIR]
                               write the plugins' kernel texts (dev; builds cubecl, minutes); --check only says whether they are
                               so, --texts writes all texts for reading
-  test [ARGS...]              build (dev), stage into target/altgrad-dev, and cargo test --workspace ARGS...
+  test [--all] [ARGS...]      build (dev), stage into target/altgrad-dev, and cargo test --workspace ARGS...; --all adds the tests
+                              of kills, I/O errors, browsers, Slurm and the like, more damaged inputs, and examples of documentation
   test-gpu [ARGS...]          build with CUDA and wgpu (dev), stage into target/altgrad-gpu, and run the GPU tests
   gpu-bundle [--features F] [--most-mib N] [--torch FILE]
                               the GPU tests as an archive, target/altgrad-gpu-bundle.tar.xz, for a machine without Rust: build
@@ -78,12 +79,32 @@ fn host(args: &[String]) -> Result<u8, io::Error> {
     Ok(code(status))
 }
 
+/// The tests of every change. With `--all` also ignored ones whose reason begins with `--all`, but not those on demand, and as many
+/// damaged inputs as a release needs.
 fn test(args: &[String]) -> Result<u8, io::Error> {
+    let all = args.iter().any(|arg| arg == "--all");
+    let args: Vec<&String> = args.iter().filter(|arg| *arg != "--all").collect();
+    let (of_cargo, of_tests) = args.split_at(args.iter().position(|arg| *arg == "--").unwrap_or(args.len()));
     let folder = stage(&DEV, &[])?;
     let mut command = cargo();
-    command.args(["test", "--workspace"]).args(args).env("ALTGRAD_STAGE", folder);
+    command.args(["test", "--workspace"]).args(of_cargo).env("ALTGRAD_STAGE", folder);
+    let selects = |arg: &&&String| SELECTIONS.contains(&arg.as_str());
+    if !all && of_cargo.iter().filter(selects).count() == 0 {
+        command.args(["--lib", "--bins", "--tests"]);
+    }
+    command.arg("--").args(of_tests.iter().skip(1));
+    if all {
+        command.args(["--include-ignored", "--skip", "on_demand"]);
+        if env::var_os("ALTGRAD_FUZZ_CASES").is_none() {
+            command.env("ALTGRAD_FUZZ_CASES", "1000");
+        }
+    }
     Ok(code(command.status()?))
 }
+
+/// Cargo's options that choose among targets.
+const SELECTIONS: [&str; 8] =
+    ["--lib", "--bins", "--bin", "--tests", "--test", "--examples", "--example", "--doc"];
 
 fn test_gpu(args: &[String]) -> Result<u8, io::Error> {
     let with = ["--features", "cuda,wgpu", "-p", "altgrad-fixture-misbehaver"].map(String::from);

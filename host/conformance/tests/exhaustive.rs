@@ -246,8 +246,8 @@ fn a_wrong_value_is_found() {
 }
 
 #[test]
-#[ignore = "takes minutes: see the first lines of this file"]
-fn every_f32_is_rounded_as_defined() {
+#[ignore = "on demand: CONTRIBUTING.md has the command"]
+fn on_demand_every_f32_is_rounded_as_defined() {
     let start = Instant::now();
     println!(
         "| format | variant | mode | patterns | wrong values | wrong codes | wrong statistics and refusals |"

@@ -1,7 +1,5 @@
 //! Random inputs of tests, and random moments at which they kill processes.
 
-use std::time::SystemTime;
-
 /// A linear congruential generator (Knuth's MMIX); its upper bits are random enough to choose by.
 #[derive(Debug)]
 pub struct Random {
@@ -17,11 +15,13 @@ impl Random {
         Self { seed, state: seed }
     }
 
-    /// Other numbers in every run.
+    /// The numbers of the seed `ALTGRAD_SEED`, 1 by default.
+    ///
+    /// # Panics
+    /// The variable is no number.
     #[must_use]
-    pub fn from_clock() -> Self {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        Self::seeded(now.map_or(1, |now| now.as_nanos() as u64))
+    pub fn of_run() -> Self {
+        Self::seeded(crate::size("ALTGRAD_SEED", 1).into())
     }
 
     /// 64 bits.

@@ -91,6 +91,7 @@ fn served(bench: &Bench) -> (Server, String) {
 }
 
 #[test]
+#[ignore = "--all: a browser"]
 fn thirty_runs_are_followed_at_three_moments() {
     const NAME: &str = "thirty_runs_are_followed_at_three_moments";
     let Some(chromium) = browser::chromium() else { return skipped(NAME, "no chromium is installed") };

@@ -52,6 +52,7 @@ fn close(found: &[[f64; 2]], expected: &[[f64; 2]], what: &str) {
 }
 
 #[test]
+#[ignore = "--all: a browser"]
 fn axes_and_smoothing_place_the_same_values() {
     const NAME: &str = "axes_and_smoothing_place_the_same_values";
     let Some(chromium) = browser::chromium() else { return skipped(NAME, "no chromium is installed") };
@@ -98,6 +99,7 @@ fn axes_and_smoothing_place_the_same_values() {
 }
 
 #[test]
+#[ignore = "--all: a browser"]
 fn heat_maps_show_any_metric_and_search_finds_it() {
     const NAME: &str = "heat_maps_show_any_metric_and_search_finds_it";
     let Some(chromium) = browser::chromium() else { return skipped(NAME, "no chromium is installed") };

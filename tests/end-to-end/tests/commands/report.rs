@@ -349,8 +349,8 @@ fn stretched(text: &str, steps: u64, stride: u64) -> String {
 /// Metrics at every step, layers at every tenth, histograms at every hundredth. Needs some 3 GB of disk and a release build:
 /// `ALTGRAD_STAGE=$PWD/target/altgrad`. `ALTGRAD_REPORT_RUNS` sets the number of runs; 200 of 2000 steps must take under 30 s and 20 MB.
 #[test]
-#[ignore = "minutes and gigabytes"]
-fn two_hundred_runs_of_two_thousand_steps() {
+#[ignore = "on demand: CONTRIBUTING.md has the command"]
+fn on_demand_two_hundred_runs_of_two_thousand_steps() {
     let runs = size("ALTGRAD_REPORT_RUNS", 200);
     let bench = Bench::new();
     let tiny = "[run]\nname = \"one\"\n[train]\nmax_steps = 20\nwarmup_steps = 2\neval_interval = 5\neval_batches = 2\n[shadow]\nevery = 5\n\

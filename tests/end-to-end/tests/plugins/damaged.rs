@@ -148,11 +148,11 @@ fn a_damaged_library_in_a_run_is_refused_in_words() {
     in_a_run(12);
 }
 
-/// Minutes: `cargo xtask test --test plugins -- --ignored --nocapture a_thousand`.
+/// Minutes: `cargo xtask test --test plugins -- --ignored --nocapture on_demand_thousand`.
 #[test]
-#[ignore = "takes minutes"]
-fn a_thousand_damaged_libraries() {
-    beside_a_run("a_thousand_damaged_libraries", 1000);
+#[ignore = "on demand: CONTRIBUTING.md has the command"]
+fn on_demand_thousand_damaged_libraries() {
+    beside_a_run("on_demand_thousand_damaged_libraries", 1000);
     println!("beside a run that does not use them: 1000 damaged libraries, no run affected");
     println!("used by the run, by what is said: {:?}", in_a_run(200));
 }

@@ -76,13 +76,13 @@ fn a_metric_touches_no_plugin() {
 }
 
 #[test]
-#[ignore = "checks the whole workspace once more: minutes; .ci/run does it"]
-fn walkthroughs_of_contributing_apply_and_build() {
+#[ignore = "on demand: CONTRIBUTING.md has the command"]
+fn on_demand_walkthroughs_apply_and_build() {
     let diffs = diffs(&fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap());
     assert_eq!(diffs.len(), 8, "a metric, a scaling rule, a model option and a sink: two files each");
     let copy = match copy_of_the_repository() {
         Ok(copy) => copy,
-        Err(why) => return skipped("walkthroughs_of_contributing_apply_and_build", &why),
+        Err(why) => return skipped("on_demand_walkthroughs_apply_and_build", &why),
     };
     for diff in &diffs {
         apply(diff, &copy.0);

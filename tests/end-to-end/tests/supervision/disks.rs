@@ -17,6 +17,7 @@ fn status(bench: &Bench, run: &str) -> Value {
 }
 
 #[test]
+#[ignore = "--all: full and slow disks"]
 fn a_write_beyond_the_largest_size_of_files_is_an_error_like_others() {
     let test = "a_write_beyond_the_largest_size_of_files_is_an_error_like_others";
     let limit = |process: u32| {
@@ -38,6 +39,7 @@ fn a_write_beyond_the_largest_size_of_files_is_an_error_like_others() {
 }
 
 #[test]
+#[ignore = "--all: full and slow disks"]
 fn the_last_status_has_room_on_a_full_disk() {
     const SCRIPT: &str = "mount -t tmpfs -o size=2m none disk || exit 77
         \"$0\" run run.toml --quiet --out disk/run --set train.max_steps=100000000 2>stderr &
@@ -79,6 +81,7 @@ fn the_last_status_has_room_on_a_full_disk() {
 }
 
 #[test]
+#[ignore = "--all: full and slow disks"]
 fn a_renamed_run_folder_ends_the_run_with_all_that_it_had() {
     let (bench, mut child) = endless(&[]);
     fs::rename(bench.path("run"), bench.path("other")).unwrap();
@@ -97,6 +100,7 @@ fn a_renamed_run_folder_ends_the_run_with_all_that_it_had() {
 }
 
 #[test]
+#[ignore = "--all: full and slow disks"]
 fn a_deleted_run_folder_ends_the_run_and_does_not_come_back() {
     let (bench, mut child) = endless(&[]);
     // A file that is made meanwhile can be in the way.
@@ -110,6 +114,7 @@ fn a_deleted_run_folder_ends_the_run_and_does_not_come_back() {
 }
 
 #[test]
+#[ignore = "--all: full and slow disks"]
 fn temporary_files_of_a_killed_process_are_removed_when_the_run_goes_on() {
     let (bench, mut child) = endless(&[]);
     child.kill().unwrap();

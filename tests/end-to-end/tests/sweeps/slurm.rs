@@ -113,6 +113,7 @@ const MATRIX: &str = "base = \"tiny.toml\"\n[set]\ntrain.max_steps = 200\n[axes]
 const RUNS: [&str; 4] = ["E5M2_s1", "E5M2_s2", "E4M3_s1", "E4M3_s2"];
 
 #[test]
+#[ignore = "--all: Slurm"]
 fn runs_go_through_sbatch_and_are_those_of_this_machine() {
     let cluster = match Cluster::start() {
         Ok(cluster) => cluster,

@@ -19,7 +19,7 @@ const OFTEN: &str = "\n[checkpoint]\nevery = 2\n[metrics]\nhistograms_every = 7\
 
 /// Kills runs until `kills` were killed; each ends as if it had not been.
 fn survive(kills: u32) {
-    let (bench, mut random) = (Bench::new(), Random::from_clock());
+    let (bench, mut random) = (Bench::new(), Random::of_run());
     let seed = random.seed;
     let rounding = "weight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E5M2\"\nrounding = \"stochastic\"\n\
         master_weights = \"none\"\nscaling = { amax = \"delayed\", window = 4 }";
@@ -122,12 +122,13 @@ fn read(bench: &Bench, run: &str, file: &str) -> String {
 }
 
 #[test]
+#[ignore = "--all: kills processes"]
 fn runs_that_are_killed_end_where_the_uninterrupted_one_does() {
     survive(8);
 }
 
 #[test]
-#[ignore = "minutes: CONTRIBUTING.md has the command"]
-fn a_hundred_kills() {
+#[ignore = "on demand: CONTRIBUTING.md has the command"]
+fn on_demand_hundred_kills() {
     survive(100);
 }

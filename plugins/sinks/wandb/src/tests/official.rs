@@ -45,6 +45,7 @@ run.finish()
 ";
 
 #[test]
+#[ignore = "--all: W&B's client"]
 fn wandb_sync_takes_the_offline_file() {
     let Some(python) = python("wandb_sync_takes_the_offline_file") else { return };
     let Some(mock) = Mock::start("wandb_sync_takes_the_offline_file", 0, None, &[]) else { return };
@@ -80,6 +81,7 @@ fn wandb_sync_takes_the_offline_file() {
 }
 
 #[test]
+#[ignore = "--all: W&B's client"]
 fn the_official_client_continues_our_run() {
     let Some(python) = python("the_official_client_continues_our_run") else { return };
     let Some(mock) = Mock::start("the_official_client_continues_our_run", 0, None, &[]) else { return };
@@ -95,6 +97,7 @@ fn the_official_client_continues_our_run() {
 }
 
 #[test]
+#[ignore = "--all: W&B's client"]
 fn we_continue_a_run_of_the_official_client() {
     let Some(python) = python("we_continue_a_run_of_the_official_client") else { return };
     let Some(mock) = Mock::start("we_continue_a_run_of_the_official_client", 0, None, &[]) else { return };
