@@ -32,12 +32,22 @@ def losses(name):
     return cells
 
 
+def sound(cells):
+    """The cells with NaN for each run that diverged: one above the loss of a uniform guess over bytes enters no mean."""
+    return {cell: {seed: loss if loss <= math.log(256) else math.nan for seed, loss in of.items()} for cell, of in cells.items()}
+
+
 def row(*cells):
     return f"| {' | '.join(cells)} |"
 
 
-def mean(seeds, digits=4):
-    return f"{statistics.fmean(seeds.values()):.{digits}f}"
+def mean(seeds, digits=4, spread=False):
+    """The mean, with the standard deviation on request; the number of diverged runs, if there are any."""
+    diverged = sum(math.isnan(loss) for loss in seeds.values())
+    if diverged:
+        return f"{diverged} of {len(seeds)} diverged"
+    deviation = f" ± {statistics.stdev(seeds.values()):.{digits}f}" if spread else ""
+    return f"{statistics.fmean(seeds.values()):.{digits}f}{deviation}"
 
 
 def text(of, digits=4):
@@ -87,14 +97,12 @@ def claims():
         matrix, _, rate = cell
         return (matrix, of_rate[matrix], rate) if matrix in of_rate else fixed.get(matrix, ("baseline", "fp32", ""))
 
-    cells = losses("claims/losses.csv")
+    cells = sound(losses("claims/losses.csv"))
     for matrix in ["hybrid", "split", "rates", "stored", "fp4", "swiglu", "gains", "attention", "states"]:
         found = family(cells, lambda cell: baseline(cell) if cell[0] == matrix else cell)
         rows = []
         for cell, of in ((cell, of) for cell, of in cells.items() if cell[0] == matrix):
-            diverged = sum(not math.isfinite(loss) for loss in of.values())
-            loss = f"{diverged} of {len(of)} diverged" if diverged else mean(of)
-            rows.append(row(cell[1], cell[2], loss, *columns(found.get(cell))))
+            rows.append(row(cell[1], cell[2], mean(of), *columns(found.get(cell))))
         yield "| case | rate | held-out loss | minus baseline | smallest detectable difference |", rows
 
 
@@ -170,7 +178,7 @@ def recipes():
         cosine, overflow, underflow, *sqnr = (average(column) for column in zip(*seeds))
         rates = ("-" if rate is None else f"{100 * rate:.3f}" for rate in (overflow, underflow))
         pairs = (", ".join(f"{of:.1f}" for of in pair if of is not None) or "-" for pair in zip(sqnr[::2], sqnr[1::2]))
-        loss = f"{mean(cells[recipe])} ± {statistics.stdev(cells[recipe].values()):.4f}"
+        loss = mean(cells[recipe], spread=True)
         difference = columns(found[recipe]) if recipe in found else ("-", "-")
         rows.append(row(recipe, loss, *difference, f"{cosine:.5f}", *rates, *pairs))
     head = "| recipe | held-out loss | minus fp32 | detectable | gradient cosine | overflow % | underflow % | SQNR dB: weight, in dgrad | activation, in wgrad | gradient, in wgrad |"
@@ -238,19 +246,16 @@ def stability():
 
 
 def stored_scales():
-    cells = losses("stored-scales/losses.csv")
-    # Above the loss of a uniform guess over bytes.
-    sound = {cell: of for cell, of in cells.items() if statistics.fmean(of.values()) <= math.log(256)}
+    cells = sound(losses("stored-scales/losses.csv"))
     before = {"power_of_two": "fixed", "dynamic": "power_of_two"}
-    found = family(sound, lambda cell: (*cell[:3], before.get(cell[3], cell[3])))
+    found = family(cells, lambda cell: (*cell[:3], before.get(cell[3], cell[3])))
     axes = ["E1M6", "E3M4", "E4M3", "E5M2", "E7M0"], ["adamw", "stiffness", "manifold"], ["nearest-even", "stochastic"]
     rows = []
     for cell in itertools.product(*axes):
         own = [(*cell, rule) for rule in ("fixed", "power_of_two", "dynamic")]
-        losses_of = (sound.get(cell) for cell in own)
-        shown = (f"{mean(of, 3)} ± {statistics.stdev(of.values()):.3f}" if of else "diverges" for of in losses_of)
+        shown = (mean(cells[one], 3, spread=True) for one in own)
         differences = [found.get(cell) for cell in own[1:]]
-        texts = (text(of, 3) if of else "diverges" for of in differences)
+        texts = (text(of, 3) if of else "" for of in differences)
         detectable = ", ".join(f"{of.detectable:.3f}" if of else "–" for of in differences)
         rows.append(row(*cell, *shown, *texts, detectable))
     yield "| format | optimizer | rounding | `fixed` | `power_of_two` | `dynamic` | `power_of_two` − `fixed` | `dynamic` − `power_of_two` | detectable |", rows
