@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import operator
 import sys
+import warnings
 from typing import Any, Callable
 
 import numpy as np
@@ -28,7 +30,10 @@ def _plain(x: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
         x = x.detach().resolve_neg()
         if x.dtype == torch.bfloat16:
             x = x.float()
-        return x.numpy(), torch.from_numpy
+        try:
+            return x.numpy(), torch.from_numpy
+        except TypeError:
+            raise _other_type(str(x.dtype).removeprefix("torch.")) from None
     if isinstance(x, (np.ndarray, np.generic)):
         return np.asarray(x), lambda result: result
     if hasattr(x, "__dlpack__"):
@@ -36,7 +41,10 @@ def _plain(x: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
             return np.from_dlpack(x), lambda result: result
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
             if not hasattr(x, "__array__"):
-                raise TypeError(f"the array cannot be read on the CPU: {error}") from None
+                array = _bfloat16(x)
+                if array is None:
+                    raise TypeError(f"the array cannot be read on the CPU: {error}") from None
+                return array, lambda result: result
     if hasattr(x, "__array__"):
         return np.asarray(x), lambda result: result
     try:
@@ -44,6 +52,64 @@ def _plain(x: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
     except TypeError:
         message = f"expected an array, tensor or buffer of floats, got {type(x).__name__}"
         raise TypeError(message) from None
+
+
+class _DLTensor(ctypes.Structure):
+    """The beginning of DLPack's DLManagedTensor."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+def _bfloat16(x: Any) -> np.ndarray | None:
+    """A copy as float32 of an array of bfloat16 on the CPU, a type that NumPy does not read through DLPack; None for another."""
+    try:
+        capsule = x.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        tensor = _DLTensor.from_address(pointer(capsule, b"dltensor"))
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
+        return None
+    # kDLBfloat on kDLCPU.
+    if (tensor.code, tensor.bits, tensor.lanes, tensor.device_type) != (4, 16, 1, 1):
+        return None
+    shape = tuple(tensor.shape[: tensor.ndim])
+    if 0 in shape:
+        return np.zeros(shape, dtype=np.float32)
+    in_order = [int(np.prod(shape[axis + 1 :], dtype=np.int64)) for axis in range(len(shape))]
+    strides = tensor.strides[: tensor.ndim] if tensor.strides else in_order
+    steps = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
+    first, last = sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
+    start = tensor.data + tensor.byte_offset + 2 * first
+    flat = np.frombuffer((ctypes.c_uint16 * (last - first + 1)).from_address(start), dtype=np.uint16)
+    bits = np.lib.stride_tricks.as_strided(flat[-first:], shape, [2 * stride for stride in strides])
+    # The upper half of an f32.
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def _other_type(name: str) -> TypeError:
+    """The error for a type that is not converted."""
+    format_name = _FLOAT8.get(name)
+    reads = f'Format("{format_name}").dequantize reads them' if format_name else "view them as uint8"
+    hint = f"\nhint: its bytes are codes: {reads}; or convert the values to float32" if "float8" in name else ""
+    return TypeError(f"expected float32, float16 or bfloat16, got {name}; convert it first{hint}")
+
+
+def warn_of_detachment(x: Any, instead: str) -> None:
+    """Warns that the result for a tensor of PyTorch passes no gradient."""
+    torch = _torch()
+    if torch is not None and isinstance(x, torch.Tensor) and x.requires_grad and torch.is_grad_enabled():
+        warnings.warn(f"the result passes no gradient to the tensor; {instead}", stacklevel=3)
 
 
 def floats(x: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
@@ -54,8 +120,7 @@ def floats(x: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
     array, back = _plain(x)
     if array.dtype.newbyteorder("=") != np.float32:
         if array.dtype.name not in _EXACT:
-            message = f"expected float32, float16 or bfloat16, got {array.dtype}; convert it first"
-            raise TypeError(message)
+            raise _other_type(str(array.dtype))
     return _aligned(array, np.float32), back
 
 
@@ -175,13 +240,13 @@ def _core_blocks(slabs: int, columns: int, block_rows: int, block_columns: int) 
     return {"slabs": slabs, "columns": columns, "block_rows": block_rows, "block_columns": block_columns}
 
 
-def inside(scaled: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """Whether scaled elements lie within the finite values of a table, but for two steps of f32: rounding of the scale."""
-    finite = table[np.isfinite(table)]
-    low, high = finite.min(), finite.max()
+def beyond(scaled: np.ndarray, largest: float) -> np.ndarray:
+    """Whether magnitudes of scaled elements exceed the largest value by more than two steps of f32, the rounding of the scale. NaN
+    does not."""
+    limit = np.float32(largest)
     for _ in range(2):
-        low, high = np.nextafter(low, np.float32(-np.inf)), np.nextafter(high, np.float32(np.inf))
-    return (scaled >= low) & (scaled <= high)
+        limit = np.nextafter(limit, np.float32(np.inf))
+    return np.abs(scaled) > limit
 
 
 def key(value: Any) -> tuple[int, int, int]:

@@ -16,7 +16,7 @@ from ._formats import Format, Unchanging
 
 @dataclass(frozen=True)
 class Applied:
-    """A matrix after a cast. With a transform, values are those of the transformed matrix."""
+    """A matrix after a cast. With a transform, values are those of the transformed matrix. One without elements has no scales."""
 
     values: Any
     """float32, in the shape of the matrix."""
@@ -66,12 +66,16 @@ class Cast(Unchanging):
 
         Raises TypeError for another type, ValueError for a shape or axis that the cast does not allow.
         """
+        _arrays.warn_of_detachment(x, "altgrad.torch.fake_quant does")
         array, back = _arrays.floats(x)
-        if array.ndim != 2 or 0 in array.shape:
-            raise ValueError(f"a cast takes a matrix with elements, got the shape {array.shape}")
+        if array.ndim != 2:
+            raise ValueError(f"a cast takes a matrix of two dimensions, got the shape {array.shape}")
         if axis not in ("rows", "columns"):
             raise ValueError(f"axis must be 'rows' or 'columns', found {axis!r}")
         values = np.empty_like(array)
+        if array.size == 0:
+            codes = np.empty(array.shape, dtype=_arrays.code_type(self.format.bits))
+            return Applied(back(values), codes, np.empty((0, 0), dtype=np.float32), None, None)
         drawn, along_rows = _arrays.key(key), axis == "rows"
         rows, core = array.shape[0], self.format._core
         seen = self._core.apply(core, array, values, rows, along_rows, drawn, drawn, amax, False)
@@ -89,11 +93,13 @@ class Cast(Unchanging):
         """Values of a matrix with blocks along its rows, and its scaled elements. `signs` is the key of a transform's signs."""
         values = np.empty_like(x)
         seen = self._core.apply(self.format._core, x, values, x.shape[0], True, key, signs, amax, True)
-        return values, np.frombuffer(seen["scaled"], dtype=np.float32).reshape(x.shape)
+        scaled = np.frombuffer(seen["scaled"], dtype=np.float32).reshape(x.shape)
+        # Formats without NaN round 1.5 in its place.
+        return values, np.where(np.isnan(values), values, scaled)
 
-    def _is_inside(self, scaled: np.ndarray) -> np.ndarray:
-        """Whether scaled elements lie within the format's range: the factor of the clipped estimator."""
-        return _arrays.inside(scaled, self.format.table)
+    def _is_clipped(self, scaled: np.ndarray) -> np.ndarray:
+        """Whether scaled elements lie beyond the format's largest value, where the clipped estimator blocks the gradient."""
+        return _arrays.beyond(scaled, self.format.info["largest"])
 
     def _rotate(self, x: np.ndarray, signs: tuple[int, int, int], *, back: bool = False) -> np.ndarray:
         """The rows transformed, or the inverse; unchanged if the cast has no transform."""

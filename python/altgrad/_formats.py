@@ -113,8 +113,8 @@ class Format(Unchanging):
         return values
 
     def scales(self, x: Any, *, axis: int = -1, block: Any = None) -> np.ndarray:
-        """Scales that map the largest magnitude of each block to the format's target: `target / amax`, between 2^-126 and
-        2^126, and 1 for blocks of zeros (docs/numerics.md, section 4.1). Shape: `()` without blocks, else that of `x` with
+        """Scales that map the largest magnitude of each block to the format's target: `target / amax`, within the limits of
+        docs/numerics.md, section 4.1, and 1 for blocks of zeros. Shape: `()` without blocks, else that of `x` with
         blocked axes divided, rounded up."""
         array, _ = _arrays.floats(x)
         amax = _arrays.Blocks(array.shape, block, axis).amax(array)
@@ -147,6 +147,7 @@ class Format(Unchanging):
 
         Raises TypeError for another type, ValueError for a wrong argument, PluginError if the plugin fails.
         """
+        _arrays.warn_of_detachment(x, "altgrad.torch.fake_quant does")
         array, back = _arrays.floats(x)
         if isinstance(scale, str):
             if scale != "max":

@@ -79,7 +79,8 @@ class Use:
         return None if self.cast is None or self.source == "reuse" else self.cast._core.transform
 
     def round(self, x: np.ndarray, bits: Bits, records: bool) -> tuple[np.ndarray, np.ndarray | None]:
-        """The values of `x`, and the estimator's factor, None being 1. `records`: the step counts for later scales."""
+        """The values of `x`, and where the estimator blocks the gradient, None being nowhere. `records`: the step counts for later
+        scales."""
         if self.cast is None or x.size == 0:
             return x, None
         x, signs = np.ascontiguousarray(x), bits.signs(self.name)
@@ -90,15 +91,15 @@ class Use:
             rotated = self.cast._rotate(x, signs)
             self.history.record(float(np.abs(rotated[np.isfinite(rotated)]).max(initial=0)))
         if self.ste == "clipped":
-            return values, cast._is_inside(scaled).astype(np.float32)
+            return values, cast._is_clipped(scaled)
         if self.ste == "relu":
-            return values, (self.cast._rotate(x, signs) > 0).astype(np.float32)
+            return values, self.cast._rotate(x, signs) <= 0
         return values, None
 
-    def gradient(self, dx: np.ndarray, factor: np.ndarray | None, bits: Bits) -> np.ndarray:
+    def gradient(self, dx: np.ndarray, blocked: np.ndarray | None, bits: Bits) -> np.ndarray:
         """The gradient of the operand, from that of its values."""
-        if factor is not None:
-            dx = dx * factor
+        if blocked is not None:
+            dx = np.where(blocked, np.float32(0), dx)
         if self.transform is None:
             return dx
         return self.cast._rotate(np.ascontiguousarray(dx), bits.signs(self.name), back=True)
@@ -113,6 +114,7 @@ class Uses:
                 "the recipe changes during a run ([[quant.schedule]]), which a layer cannot follow\n"
                 "hint: remove the schedule, or make a layer for the casts of each phase"
             )
+        self.layer = layer
         self.of: dict[str, Use] = {}
         self.sites = 0
         for name in NAMES:
@@ -136,6 +138,25 @@ class Uses:
             refused = ("reuse",) if first == "grad" and second == "grad_wgrad" else ("hp",)
             if self[first].transform is not None and self[second].source in refused:
                 raise ValueError(f"the source of {second} is {self[second].source!r}, and {first} is transformed")
+
+    def check_sizes(self, rows: int, inputs: int, outputs: int, backward: bool) -> None:
+        """Refuses an input whose products contract over no whole number of transformed groups."""
+        over = {0: (inputs, "in_features"), 1: (outputs, "out_features"), 2: (rows, "rows of the input")}
+        for name, use in self.of.items():
+            product = NAMES[name]
+            if use.transform is None or product == 3 or (product > 0 and not backward):
+                continue
+            (size, _), (length, what) = use.transform, over[product]
+            if length % size:
+                advice = (
+                    f"choose a number of rows (sequences times their length) that is a multiple of {size}"
+                    if product == 2
+                    else "leave the layer out with `filter_fn` or `exclude`"
+                )
+                raise ValueError(
+                    f"the transform of {name} in the layer {self.layer!r} has groups of {size}, which do not divide the "
+                    f"{length} {what}\nhint: {advice}"
+                )
 
     def second(
         self, name: str, x: np.ndarray | None, first: np.ndarray | None, bits: Bits, records: bool

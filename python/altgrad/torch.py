@@ -38,17 +38,17 @@ def _array(tensor: torch.Tensor) -> np.ndarray:
 
 
 class _StraightThrough(torch.autograd.Function):
-    """Values in the forward pass; the gradient times a factor in the backward pass."""
+    """Values in the forward pass; the gradient, 0 where it is blocked, in the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, values: torch.Tensor, factor: torch.Tensor | None) -> torch.Tensor:
-        ctx.save_for_backward(*([] if factor is None else [factor]))
+    def forward(ctx: Any, x: torch.Tensor, values: torch.Tensor, blocked: torch.Tensor | None) -> torch.Tensor:
+        ctx.save_for_backward(*([] if blocked is None else [blocked]))
         return values
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        saved = ctx.saved_tensors
-        return (gradient * saved[0] if saved else gradient), None, None
+        # A product with 0 would turn an infinite gradient into NaN.
+        return (gradient.masked_fill(*ctx.saved_tensors, 0.0) if ctx.saved_tensors else gradient), None, None
 
 
 def fake_quant(x: torch.Tensor, to: Format | Cast | str, *, ste: str = "identity", **options: Any) -> Any:
@@ -56,8 +56,8 @@ def fake_quant(x: torch.Tensor, to: Format | Cast | str, *, ste: str = "identity
 
     x: a CPU tensor of float32, of any shape for a format, of two dimensions for a cast.
     to: a Format or its name, whose `fake_quant` takes the options; or a Cast, whose `apply` takes them.
-    ste: "identity" (factor 1), "clipped" (0 where the scaled value lies beyond the format's values, else 1; for casts with
-        blocks along rows) or "relu" (0 where x <= 0, else 1).
+    ste: the estimator: "identity" passes every gradient, "clipped" blocks it where the scaled magnitude exceeds the format's largest
+        value (for casts with blocks along rows), "relu" where x <= 0. Gradients of NaN pass.
 
     With the option `stats=True` of a format, returns the tensor and the statistics.
 
@@ -68,32 +68,33 @@ def fake_quant(x: torch.Tensor, to: Format | Cast | str, *, ste: str = "identity
     _check_type(x)
     if isinstance(to, str):
         to = Format(to)
-    rounded = to.apply(x, **options).values if isinstance(to, Cast) else to.fake_quant(x, **options)
+    plain = x.detach()
+    rounded = to.apply(plain, **options).values if isinstance(to, Cast) else to.fake_quant(plain, **options)
     values, *stats = rounded if isinstance(rounded, tuple) else (rounded,)
-    factor = None
+    blocked = None
     if ste == "relu":
-        factor = (x > 0).float()
-    elif ste == "clipped":
-        factor = _inside_of_cast(x, to, options) if isinstance(to, Cast) else _inside_of_format(x, to, options)
-    result = _StraightThrough.apply(x, values, factor)
+        blocked = plain <= 0
+    elif ste == "clipped" and x.numel():
+        blocked = torch.from_numpy((_clipped_by_cast if isinstance(to, Cast) else _clipped_by_format)(plain, to, options))
+    result = _StraightThrough.apply(x, values, blocked)
     return (result, *stats) if stats else result
 
 
-def _inside_of_format(x: torch.Tensor, form: Format, options: dict[str, Any]) -> torch.Tensor:
+def _clipped_by_format(x: torch.Tensor, form: Format, options: dict[str, Any]) -> np.ndarray:
     axis, block, scale = options.get("axis", -1), options.get("block"), options.get("scale", 1.0)
     if isinstance(scale, str):
         scale = form.scales(x, axis=axis, block=block)
     blocks = _arrays.Blocks(tuple(x.shape), block, axis)
     scaled = _array(x) * blocks.spread(blocks.scales(scale).reshape(blocks.shape))
-    return torch.from_numpy(_arrays.inside(scaled, form.table)).float()
+    return _arrays.beyond(scaled, form.info["largest"])
 
 
-def _inside_of_cast(x: torch.Tensor, cast: Cast, options: dict[str, Any]) -> torch.Tensor:
+def _clipped_by_cast(x: torch.Tensor, cast: Cast, options: dict[str, Any]) -> np.ndarray:
     if options.get("axis", "rows") != "rows":
         raise ValueError("the clipped estimator needs blocks along rows")
     key = _arrays.key(options.get("key", 0))
     _, scaled = cast._round(_arrays.floats(x)[0], key, key, options.get("amax"))
-    return torch.from_numpy(cast._is_inside(scaled)).float()
+    return cast._is_clipped(scaled)
 
 
 class _Product(torch.autograd.Function):
@@ -105,21 +106,21 @@ class _Product(torch.autograd.Function):
     def forward(
         ctx: Any, x: torch.Tensor, weight: torch.Tensor, uses: Uses, bits: Bits, records: bool
     ) -> torch.Tensor:
-        kept, factors = [], []
+        kept, blocked = [], []
         for name, second, tensor in (("activation", "activation_wgrad", x), ("weight", "weight_dgrad", weight)):
-            values, factor = uses[name].round(_array(tensor), bits, records)
-            factors.append(factor)
+            values, where = uses[name].round(_array(tensor), bits, records)
+            blocked.append(where)
             # Of the two forms of an operand, a second use needs one.
             kept += [torch.from_numpy(values), tensor if uses[second].source == "hp" else None]
         ctx.save_for_backward(*kept)
-        ctx.about = uses, bits, records, factors
+        ctx.about = uses, bits, records, blocked
         return kept[0] @ kept[2].T
 
     @staticmethod
     @torch.amp.custom_bwd(device_type="cpu")
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        uses, bits, records, (x_factor, w_factor) = ctx.about
+        uses, bits, records, (x_blocked, w_blocked) = ctx.about
         kept = [None if tensor is None else _array(tensor) for tensor in ctx.saved_tensors]
         x_values, x, w_values, w = kept
         gradient = np.ascontiguousarray(_array(gradient))
@@ -128,11 +129,11 @@ class _Product(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             second = uses.second("weight_dgrad", w, w_values, bits, records)
             dx = _product(values, second.T)
-            dx = torch.from_numpy(uses["activation"].gradient(dx, x_factor, bits))
+            dx = torch.from_numpy(uses["activation"].gradient(dx, x_blocked, bits))
         if ctx.needs_input_grad[1]:
             second = uses.second("activation_wgrad", x, x_values, bits, records)
             dw = _product(uses.second("grad_wgrad", gradient, values, bits, records), second.T)
-            dw = uses["weight"].gradient(dw, w_factor, bits)
+            dw = uses["weight"].gradient(dw, w_blocked, bits)
             dw = torch.from_numpy(uses["weight_grad"].round(dw, bits, records)[0])
         return dx, dw, None, None, None
 
@@ -199,6 +200,8 @@ class QuantLinear(nn.Linear):
         if x.shape[-1:] != (self.in_features,):
             raise ValueError(f"expected rows of {self.in_features} elements, got the shape {tuple(x.shape)}")
         rows = x.reshape(-1, self.in_features)
+        backward = torch.is_grad_enabled() and (x.requires_grad or self.weight.requires_grad)
+        self._uses.check_sizes(len(rows), self.in_features, self.out_features, backward)
         bits = Bits(self.seed, self.step, self._parameter, self._first_site)
         product = _Product.apply(rows, self.weight, self._uses, bits, self.training)
         if self.training:

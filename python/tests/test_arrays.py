@@ -60,6 +60,27 @@ class Arrays(unittest.TestCase):
         x = values(1000)
         np.testing.assert_array_equal(E4M3.fake_quant(OnlyDlpack(x)), E4M3.fake_quant(x))
 
+    def test_bfloat16_through_dlpack(self):
+        """NumPy does not read it, and a library may offer nothing else."""
+        torch = package("torch")
+
+        class OnlyDlpack:
+            def __init__(self, tensor):
+                self.tensor = tensor
+
+            def __dlpack__(self, **arguments):
+                return self.tensor.__dlpack__(**arguments)
+
+            def __dlpack_device__(self):
+                return self.tensor.__dlpack_device__()
+
+        x = torch.from_numpy(values(1000)[:960]).bfloat16().reshape(4, 12, 20)
+        for tensor in (x, x[1:, ::2, 3:], x.transpose(0, 2), x[:0], x[0, 0, 0]):
+            expected = E4M3.fake_quant(tensor.float().contiguous().numpy())
+            np.testing.assert_array_equal(E4M3.fake_quant(OnlyDlpack(tensor)), expected)
+        with self.assertRaisesRegex(TypeError, "read on the CPU|int8"):
+            E4M3.fake_quant(OnlyDlpack(torch.zeros(2, dtype=torch.int8)))
+
     def test_jax(self):
         jax = package("jax.numpy")
         x = values(1000)
@@ -78,6 +99,8 @@ class Arrays(unittest.TestCase):
             np.testing.assert_array_equal(form.dequantize(every.view(other)), form.table)
             with self.assertRaises(TypeError):
                 altgrad.Format("E3M4").dequantize(every.view(other))
+            with self.assertRaisesRegex(TypeError, rf'hint: .*Format\("{name}"\).dequantize'):
+                E4M3.fake_quant(every.view(other))
 
     def test_wrong_arguments(self):
         x = np.ones((4, 6), np.float32)
