@@ -25,6 +25,7 @@ pub mod histograms;
 mod label;
 mod layer_rows;
 pub mod layers;
+pub mod line_chart;
 pub mod observed;
 pub mod page;
 mod pairs;

@@ -5,8 +5,8 @@ use std::{fs, path::PathBuf, process::ExitCode};
 use altgrad_base::{diagnostic::Diagnostic, println};
 use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::{FormatSpec, ValueGrid};
+use altgrad_report::line_chart::line_chart;
 use clap::Args;
-use plotters::prelude::{ChartBuilder, IntoDrawingArea, LineSeries, RED, SVGBackend, WHITE};
 
 use super::{FolderArgs, number};
 /// Width of the longest bar, characters.
@@ -54,9 +54,7 @@ pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, Diagnostic> {
         println!("\n{} codes: `formats table {}` prints them", decoded.len(), args.name);
     }
     if let Some(file) = &args.svg {
-        let svg = draw(&args.name, &stretches)
-            .map_err(|error| Diagnostic::run(format!("cannot draw the spacing ({error})")))?;
-        fs::write(file, svg).map_err(|error| {
+        fs::write(file, draw(&args.name, &stretches)).map_err(|error| {
             Diagnostic::config(format!("cannot write the drawing ({error})")).at(file.display())
         })?;
         println!("\nspacing drawn in {}", file.display());
@@ -136,32 +134,11 @@ fn short(value: f32) -> String {
     if plain.len() <= 9 { plain } else { format!("{value:.2e}") }
 }
 
-fn draw(name: &str, stretches: &[Stretch]) -> Result<String, Box<dyn std::error::Error>> {
-    let points: Vec<(f64, f64)> = stretches
-        .iter()
-        .flat_map(|stretch| {
-            let log = |value: f32| f64::from(value).log2();
-            [(log(stretch.first), stretch.spacing.log2()), (log(stretch.last), stretch.spacing.log2())]
-        })
-        .collect();
-    let bounds = |pick: fn(&(f64, f64)) -> f64| {
-        let (low, high) =
-            points.iter().map(pick).fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(v), b.max(v)));
-        low - 1.0..high + 1.0
+/// The spacing over magnitude, on logarithmic axes.
+fn draw(name: &str, stretches: &[Stretch]) -> String {
+    let ends = |stretch: &Stretch| {
+        [stretch.first, stretch.last].map(|value| [f64::from(value).log2(), stretch.spacing.log2()])
     };
-    let mut svg = String::new();
-    {
-        let root = SVGBackend::with_string(&mut svg, (720, 420)).into_drawing_area();
-        root.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&root)
-            .caption(format!("{name}: spacing over magnitude"), ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(36)
-            .y_label_area_size(48)
-            .build_cartesian_2d(bounds(|point| point.0), bounds(|point| point.1))?;
-        chart.configure_mesh().x_desc("log2 |w|").y_desc("log2 spacing").draw()?;
-        chart.draw_series(LineSeries::new(points.iter().copied(), &RED))?;
-        root.present()?;
-    }
-    Ok(svg)
+    let points: Vec<[f64; 2]> = stretches.iter().flat_map(ends).collect();
+    line_chart(&format!("{name}: spacing over magnitude"), ["log2 |w|", "log2 spacing"], &points)
 }
