@@ -26,8 +26,7 @@ const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#16191d}.t{font-we
 pub(crate) fn svg(plot: &Plot, title: &str) -> String {
     // A row's name says which series it is.
     let is_row = |name: &String| matches!(&plot.y.kind, Kind::Names(rows) if rows.contains(name));
-    let is_in_key =
-        |series: &&Series| !series.is_single && !series.name.is_empty() && !is_row(&series.name);
+    let is_in_key = |series: &&Series| !series.is_single && !series.name.is_empty() && !is_row(&series.name);
     let named: Vec<_> = plot.series.iter().filter(is_in_key).collect();
     let key = named.len() as f64 * KEY_LINE + if plot.picture.is_some() { SCALE } else { 0.0 };
     let (width, height) = (WIDTH - LEFT - RIGHT, plot.height as f64);
