@@ -9,8 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from ._casts import Cast, Recipe
+from ._rounding import round_rows
 
 # In the order of the sites of a run, with the product that each is an operand of: 0 output, 1 gradient of the input, 2 gradient
 # of the weight, 3 none.
@@ -78,31 +81,46 @@ class Use:
         """Size and signs of a transform of its own; None without."""
         return None if self.cast is None or self.source == "reuse" else self.cast._core.transform
 
-    def round(self, x: np.ndarray, bits: Bits, records: bool) -> tuple[np.ndarray, np.ndarray | None]:
-        """The values of `x`, and where the estimator blocks the gradient, None being nowhere. `records`: the step counts for later
-        scales."""
-        if self.cast is None or x.size == 0:
-            return x, None
-        x, signs = np.ascontiguousarray(x), bits.signs(self.name)
+    @property
+    def depends_on_steps(self) -> bool:
+        """True if values depend on earlier steps."""
+        return self.history is not None
+
+    @property
+    def estimates(self) -> bool:
+        """True if the estimator blocks gradients of some elements."""
+        return self.cast is not None and self.ste in ("clipped", "relu")
+
+    def round(self, x: Tensor, bits: Bits, records: bool) -> tuple[Tensor, Tensor | None]:
+        """The values of the matrix `x` in float32, and where the estimator blocks gradients, None being nowhere. `records`: the step
+        counts for later scales."""
+        if self.cast is None or x.numel() == 0:
+            return x.to(torch.float32, copy=self.cast is not None), None
+        signs = bits.signs(self.name)
         amax = self.history.next() if self.history else None
         cast = self.cast._unscaled() if amax == 0 else self.cast
-        values, scaled = cast._round(x, bits.rounding(self.site), signs, amax or None)
+        values = round_rows(cast, x, bits.rounding(self.site), signs, amax or None)
         if self.history and records:
-            rotated = self.cast._rotate(x, signs)
+            rotated = self.cast._rotate(x.detach().to("cpu", torch.float32).contiguous().numpy(), signs)
             self.history.record(float(np.abs(rotated[np.isfinite(rotated)]).max(initial=0)))
-        if self.ste == "clipped":
-            return values, cast._is_clipped(scaled)
-        if self.ste == "relu":
-            return values, self.cast._rotate(x, signs) <= 0
-        return values, None
+        return values, self._blocked(cast, x, bits, amax or None) if self.estimates else None
 
-    def gradient(self, dx: np.ndarray, blocked: np.ndarray | None, bits: Bits) -> np.ndarray:
-        """The gradient of the operand, from that of its values."""
+    def _blocked(self, cast: Cast, x: Tensor, bits: Bits, amax: float | None) -> Tensor:
+        """Where the estimator blocks gradients."""
+        x, signs = x.detach().to("cpu", torch.float32).contiguous().numpy(), bits.signs(self.name)
+        if self.ste == "relu":
+            return torch.from_numpy(self.cast._rotate(x, signs) <= 0)
+        _, scaled = cast._round(x, bits.rounding(self.site), signs, amax)
+        return torch.from_numpy(cast._is_clipped(scaled))
+
+    def gradient(self, dx: Tensor, blocked: Tensor | None, bits: Bits) -> Tensor:
+        """The gradient of the operand, a matrix in float32, from that of its values."""
         if blocked is not None:
-            dx = np.where(blocked, np.float32(0), dx)
+            dx = dx.masked_fill(blocked.to(dx.device), 0.0)
         if self.transform is None:
             return dx
-        return self.cast._rotate(np.ascontiguousarray(dx), bits.signs(self.name), back=True)
+        rotated = self.cast._rotate(dx.cpu().contiguous().numpy(), bits.signs(self.name), back=True)
+        return torch.from_numpy(rotated).to(dx.device)
 
 
 class Uses:
@@ -158,14 +176,23 @@ class Uses:
                     f"{length} {what}\nhint: {advice}"
                 )
 
-    def second(
-        self, name: str, x: np.ndarray | None, first: np.ndarray | None, bits: Bits, records: bool
-    ) -> np.ndarray:
-        """The values of a second use, transposed: from the tensor `x` in high precision, or from the values of the first use."""
+    @property
+    def rounds(self) -> bool:
+        """True if any operand is rounded."""
+        return any(use.cast is not None for use in self.of.values())
+
+    @property
+    def depends_on_steps(self) -> bool:
+        """True if the values of an operand depend on earlier steps."""
+        return any(use.depends_on_steps for use in self.of.values())
+
+    def second(self, name: str, x: Tensor | None, first: Tensor, bits: Bits, records: bool) -> Tensor:
+        """The values of a second use, `[groups, a, b]`: from the tensor `x` in high precision, or from the values of the first use."""
         use = self[name]
         if use.source == "reuse":
-            return first.T
-        return use.round((first if use.source == "dequantized" else x).T, bits, records)[0]
+            return first
+        turned = (first if use.source == "dequantized" else x).mT
+        return use.round(turned.flatten(0, 1), bits, records)[0].view(turned.shape).mT
 
     def state(self) -> dict[str, Any]:
         """The magnitudes of earlier steps by use."""
