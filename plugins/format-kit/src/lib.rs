@@ -41,6 +41,7 @@ pub mod random;
 pub mod round;
 mod scales;
 mod simd;
+pub mod testing;
 
 pub use altgrad_plugin_api::grid::{self, MinifloatGrid, minifloat};
 pub use format::{MinifloatFormat, MinifloatName};

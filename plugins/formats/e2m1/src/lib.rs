@@ -24,43 +24,28 @@ altgrad_plugin_api::export_plugin!(format MinifloatFormat<E2M1, 2, 1>);
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::unusual_byte_groupings)]
 mod tests {
-    use altgrad_plugin_api::{Config, Format, QuantParams, Scales};
+    use altgrad_format_kit::testing::{assert_codes, code, values};
 
     use super::*;
 
     type Plugin = MinifloatFormat<E2M1, 2, 1>;
 
-    fn plugin() -> Plugin {
-        Plugin::new(&Config::resolve(&Plugin::DESCRIPTOR.options, []).unwrap()).unwrap()
-    }
-
-    fn code(x: f32) -> u16 {
-        let mut code = [0];
-        plugin().encode(&[x], &mut code, &QuantParams::IDENTITY).unwrap();
-        code[0]
-    }
-
     /// All codes of the MX specification, section 5.3.3.
     #[test]
     fn codes_of_the_mx_specification() {
-        let values = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
-        for (magnitude, value) in (0..).zip(values) {
-            assert_eq!((code(value), code(-value)), (magnitude, magnitude | 0b1000), "{value}");
+        let magnitudes = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+        for (magnitude, value) in (0..).zip(magnitudes) {
+            assert_codes::<Plugin>(&[(value, magnitude), (-value, magnitude | 0b1000)]);
         }
-        let mut decoded = [0.0; 16];
-        plugin()
-            .decode(&std::array::from_fn::<_, 16, _>(|code| code as u16), &mut decoded, &Scales::ONE)
-            .unwrap();
-        assert_eq!((&decoded[..8], decoded[15]), (&values[..], -6.0));
+        let decoded = values::<Plugin>(&std::array::from_fn::<_, 16, _>(|code| code as u16)).unwrap();
+        assert_eq!((&decoded[..8], decoded[15]), (&magnitudes[..], -6.0));
     }
 
     #[test]
     fn ties_go_to_the_even_code_and_large_values_saturate() {
         let rows =
             [(0.25, 0), (0.75, 2), (1.25, 2), (1.75, 4), (2.5, 4), (3.5, 6), (5.0, 6), (5.1, 7), (1e9, 7)];
-        for (x, expected) in rows {
-            assert_eq!(code(x), expected, "{x}");
-        }
-        assert!(plugin().encode(&[f32::NAN], &mut [0], &QuantParams::IDENTITY).is_err());
+        assert_codes::<Plugin>(&rows);
+        assert!(code::<Plugin>(f32::NAN).is_err());
     }
 }

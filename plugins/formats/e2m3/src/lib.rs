@@ -24,21 +24,11 @@ altgrad_plugin_api::export_plugin!(format MinifloatFormat<E2M3, 2, 3>);
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::unusual_byte_groupings)]
 mod tests {
-    use altgrad_plugin_api::{Config, Format, QuantParams, Scales};
+    use altgrad_format_kit::testing::{assert_codes, values};
 
     use super::*;
 
     type Plugin = MinifloatFormat<E2M3, 2, 3>;
-
-    fn plugin() -> Plugin {
-        Plugin::new(&Config::resolve(&Plugin::DESCRIPTOR.options, []).unwrap()).unwrap()
-    }
-
-    fn code(x: f32) -> u16 {
-        let mut code = [0];
-        plugin().encode(&[x], &mut code, &QuantParams::IDENTITY).unwrap();
-        code[0]
-    }
 
     /// Bit literals are split by field: sign, exponent, significand. The limits are those of the MX specification, section 5.3.2.
     #[test]
@@ -58,13 +48,10 @@ mod tests {
             (2.125, 0b0_10_000),
             (2.375, 0b0_10_010),
         ];
-        for (x, expected) in rows {
-            assert_eq!(code(x), expected, "{x}");
-        }
-        let mut decoded = [0.0; 4];
-        plugin()
-            .decode(&[0b0_00_001, 0b0_01_000, 0b0_11_111, 0b1_10_100], &mut decoded, &Scales::ONE)
-            .unwrap();
-        assert_eq!(decoded, [0.125, 1.0, 7.5, -3.0]);
+        assert_codes::<Plugin>(&rows);
+        assert_eq!(
+            values::<Plugin>(&[0b0_00_001, 0b0_01_000, 0b0_11_111, 0b1_10_100]).unwrap(),
+            [0.125, 1.0, 7.5, -3.0]
+        );
     }
 }

@@ -24,21 +24,11 @@ altgrad_plugin_api::export_plugin!(format MinifloatFormat<E3M2, 3, 2>);
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::unusual_byte_groupings)]
 mod tests {
-    use altgrad_plugin_api::{Config, Format, QuantParams, Scales};
+    use altgrad_format_kit::testing::{assert_codes, values};
 
     use super::*;
 
     type Plugin = MinifloatFormat<E3M2, 3, 2>;
-
-    fn plugin() -> Plugin {
-        Plugin::new(&Config::resolve(&Plugin::DESCRIPTOR.options, []).unwrap()).unwrap()
-    }
-
-    fn code(x: f32) -> u16 {
-        let mut code = [0];
-        plugin().encode(&[x], &mut code, &QuantParams::IDENTITY).unwrap();
-        code[0]
-    }
 
     /// Bit literals are split by field: sign, exponent, significand. The limits are those of the MX specification, section 5.3.2.
     #[test]
@@ -59,13 +49,10 @@ mod tests {
             (1.125, 0b0_011_00),
             (1.375, 0b0_011_10),
         ];
-        for (x, expected) in rows {
-            assert_eq!(code(x), expected, "{x}");
-        }
-        let mut decoded = [0.0; 4];
-        plugin()
-            .decode(&[0b0_000_01, 0b0_001_00, 0b0_111_11, 0b1_100_01], &mut decoded, &Scales::ONE)
-            .unwrap();
-        assert_eq!(decoded, [0.0625, 0.25, 28.0, -2.5]);
+        assert_codes::<Plugin>(&rows);
+        assert_eq!(
+            values::<Plugin>(&[0b0_000_01, 0b0_001_00, 0b0_111_11, 0b1_100_01]).unwrap(),
+            [0.0625, 0.25, 28.0, -2.5]
+        );
     }
 }

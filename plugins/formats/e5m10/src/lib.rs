@@ -25,21 +25,11 @@ altgrad_plugin_api::export_plugin!(format MinifloatFormat<E5M10, 5, 10>);
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::unusual_byte_groupings)]
 mod tests {
-    use altgrad_plugin_api::{Config, Format, QuantParams, Scales};
+    use altgrad_format_kit::testing::{assert_codes, values};
 
     use super::*;
 
     type Plugin = MinifloatFormat<E5M10, 5, 10>;
-
-    fn plugin() -> Plugin {
-        Plugin::new(&Config::resolve(&Plugin::DESCRIPTOR.options, []).unwrap()).unwrap()
-    }
-
-    fn code(x: f32) -> u16 {
-        let mut code = [0];
-        plugin().encode(&[x], &mut code, &QuantParams::IDENTITY).unwrap();
-        code[0]
-    }
 
     /// Codes that IEEE 754 and its commentaries give for binary16. Bit literals are split by field: sign, exponent, significand.
     #[test]
@@ -61,11 +51,10 @@ mod tests {
             (1.0 + 2f32.powi(-11), 0x3c00),
             (1.0 + 3.0 * 2f32.powi(-11), 0x3c02),
         ];
-        for (x, expected) in rows {
-            assert_eq!(code(x), expected, "{x:e}");
-        }
-        let mut decoded = [0.0; 4];
-        plugin().decode(&[0x0001, 0x3555, 0x7bff, 0xfc00], &mut decoded, &Scales::ONE).unwrap();
-        assert_eq!(decoded, [5.960_464_5e-8, 0.333_251_95, 65504.0, f32::NEG_INFINITY]);
+        assert_codes::<Plugin>(&rows);
+        assert_eq!(
+            values::<Plugin>(&[0x0001, 0x3555, 0x7bff, 0xfc00]).unwrap(),
+            [5.960_464_5e-8, 0.333_251_95, 65504.0, f32::NEG_INFINITY]
+        );
     }
 }

@@ -24,22 +24,12 @@ altgrad_plugin_api::export_plugin!(format MinifloatFormat<E5M2, 5, 2>);
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::unusual_byte_groupings)]
 mod tests {
-    use altgrad_plugin_api::{Config, ConfigValue, Format, QuantParams};
+    use altgrad_format_kit::testing::{assert_codes, format};
+    use altgrad_plugin_api::{Format, QuantParams};
 
     use super::*;
 
     type Plugin = MinifloatFormat<E5M2, 5, 2>;
-
-    fn plugin(variant: &str) -> Plugin {
-        let given = [("variant".to_string(), ConfigValue::Text(variant.into()))];
-        Plugin::new(&Config::resolve(&Plugin::DESCRIPTOR.options, given).unwrap()).unwrap()
-    }
-
-    fn code(variant: &str, x: f32) -> u16 {
-        let mut code = [0];
-        plugin(variant).encode(&[x], &mut code, &QuantParams::IDENTITY).unwrap();
-        code[0]
-    }
 
     /// Bit literals are split by field: sign, exponent, significand.
     #[test]
@@ -57,15 +47,13 @@ mod tests {
             (f32::NEG_INFINITY, 0b1_11110_11),
             (f32::NAN, 0b0_11111_10),
         ];
-        for (x, expected) in rows {
-            assert_eq!(code("", x), expected, "{x:e}");
-        }
+        assert_codes::<Plugin>(&rows);
     }
 
     #[test]
     fn variants_move_the_largest_value() {
         for (variant, max) in [("", 57344.0), ("ieee", 57344.0), ("fn", 98304.0), ("fin", 114_688.0)] {
-            let (mut max_found, format) = ([0.0], plugin(variant));
+            let (mut max_found, format) = ([0.0], format::<Plugin>(variant).unwrap());
             let stats = format.fake_quant(&[f32::INFINITY], &mut max_found, &QuantParams::IDENTITY, &mut []);
             assert_eq!((max_found[0], stats.unwrap().overflow), (max, 1), "{variant}");
         }

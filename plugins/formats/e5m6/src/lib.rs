@@ -25,21 +25,11 @@ altgrad_plugin_api::export_plugin!(format MinifloatFormat<E5M6, 5, 6>);
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::unusual_byte_groupings)]
 mod tests {
-    use altgrad_plugin_api::{Config, Format, QuantParams, Scales};
+    use altgrad_format_kit::testing::{assert_codes, values};
 
     use super::*;
 
     type Plugin = MinifloatFormat<E5M6, 5, 6>;
-
-    fn plugin() -> Plugin {
-        Plugin::new(&Config::resolve(&Plugin::DESCRIPTOR.options, []).unwrap()).unwrap()
-    }
-
-    fn code(x: f32) -> u16 {
-        let mut code = [0];
-        plugin().encode(&[x], &mut code, &QuantParams::IDENTITY).unwrap();
-        code[0]
-    }
 
     /// The upper 12 bits of FP16's codes. Bit literals are split by field: sign, exponent, significand.
     #[test]
@@ -58,13 +48,10 @@ mod tests {
             (1.0 + 2f32.powi(-7), 0b0_01111_000000),
             (1.0 + 3.0 * 2f32.powi(-7), 0b0_01111_000010),
         ];
-        for (x, expected) in rows {
-            assert_eq!(code(x), expected, "{x:e}");
-        }
-        let mut decoded = [0.0; 3];
-        plugin()
-            .decode(&[0b0_00000_000001, 0b0_01101_010101, 0b1_11110_111111], &mut decoded, &Scales::ONE)
-            .unwrap();
-        assert_eq!(decoded, [2f32.powi(-20), 0.332_031_25, -65024.0]);
+        assert_codes::<Plugin>(&rows);
+        assert_eq!(
+            values::<Plugin>(&[0b0_00000_000001, 0b0_01101_010101, 0b1_11110_111111]).unwrap(),
+            [2f32.powi(-20), 0.332_031_25, -65024.0]
+        );
     }
 }

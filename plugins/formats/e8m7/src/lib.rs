@@ -24,21 +24,11 @@ altgrad_plugin_api::export_plugin!(format MinifloatFormat<E8M7, 8, 7>);
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::unusual_byte_groupings)]
 mod tests {
-    use altgrad_plugin_api::{Config, Format, QuantParams, Scales};
+    use altgrad_format_kit::testing::{assert_codes, values};
 
     use super::*;
 
     type Plugin = MinifloatFormat<E8M7, 8, 7>;
-
-    fn plugin() -> Plugin {
-        Plugin::new(&Config::resolve(&Plugin::DESCRIPTOR.options, []).unwrap()).unwrap()
-    }
-
-    fn code(x: f32) -> u16 {
-        let mut code = [0];
-        plugin().encode(&[x], &mut code, &QuantParams::IDENTITY).unwrap();
-        code[0]
-    }
 
     /// A code is the upper half of the f32, rounded to the nearest.
     #[test]
@@ -58,11 +48,9 @@ mod tests {
             (f32::from_bits(0x3f80_8000), 0x3f80),
             (f32::from_bits(0x3f81_8000), 0x3f82),
         ];
-        for (x, expected) in rows {
-            assert_eq!(code(x), expected, "{x:e}");
-        }
-        let mut decoded = [0.0; 3];
-        plugin().decode(&[0x0001, 0xc049, 0x7f80], &mut decoded, &Scales::ONE).unwrap();
-        assert_eq!(decoded.map(f32::to_bits), [0x0001_0000, 0xc049_0000, 0x7f80_0000]);
+        assert_codes::<Plugin>(&rows);
+        let bits: Vec<u32> =
+            values::<Plugin>(&[0x0001, 0xc049, 0x7f80]).unwrap().into_iter().map(f32::to_bits).collect();
+        assert_eq!(bits, [0x0001_0000, 0xc049_0000, 0x7f80_0000]);
     }
 }

@@ -25,32 +25,19 @@ altgrad_plugin_api::export_plugin!(format MinifloatFormat<Int4, 0, 3>);
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::unusual_byte_groupings)]
 mod tests {
-    use altgrad_plugin_api::{Config, Format, QuantParams, Scales};
+    use altgrad_format_kit::testing::{assert_codes, code, values};
 
     use super::*;
 
     type Plugin = MinifloatFormat<Int4, 0, 3>;
 
-    fn plugin() -> Plugin {
-        Plugin::new(&Config::resolve(&Plugin::DESCRIPTOR.options, []).unwrap()).unwrap()
-    }
-
-    fn code(x: f32) -> u16 {
-        let mut code = [0];
-        plugin().encode(&[x], &mut code, &QuantParams::IDENTITY).unwrap();
-        code[0]
-    }
-
     /// All codes: the sign, then the magnitude in units of 1/4.
     #[test]
     fn codes_are_sign_and_magnitude_of_the_integer() {
-        let mut decoded = [0.0; 16];
-        plugin()
-            .decode(&std::array::from_fn::<_, 16, _>(|code| code as u16), &mut decoded, &Scales::ONE)
-            .unwrap();
+        let decoded = values::<Plugin>(&std::array::from_fn::<_, 16, _>(|code| code as u16)).unwrap();
         for k in 0..8 {
             let value = f32::from(k) / 4.0;
-            assert_eq!((code(value), code(-value)), (k, k | 0b1000), "{k}");
+            assert_codes::<Plugin>(&[(value, k), (-value, k | 0b1000)]);
             assert_eq!((decoded[usize::from(k)], decoded[usize::from(k | 0b1000)]), (value, -value), "{k}");
         }
     }
@@ -58,8 +45,8 @@ mod tests {
     #[test]
     fn ties_go_to_the_even_integer_and_large_values_saturate() {
         for (x, expected) in [(0.125, 0), (0.375, 2), (0.625, 2), (1.625, 6), (1.63, 7), (2.0, 7), (1e9, 7)] {
-            assert_eq!((code(x), code(-x)), (expected, expected | 0b1000), "{x}");
+            assert_codes::<Plugin>(&[(x, expected), (-x, expected | 0b1000)]);
         }
-        assert!(plugin().encode(&[f32::NAN], &mut [0], &QuantParams::IDENTITY).is_err());
+        assert!(code::<Plugin>(f32::NAN).is_err());
     }
 }

@@ -26,21 +26,11 @@ altgrad_plugin_api::export_plugin!(format MinifloatFormat<Int8, 0, 7>);
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::unusual_byte_groupings)]
 mod tests {
-    use altgrad_plugin_api::{Config, Format, QuantParams, Scales};
+    use altgrad_format_kit::testing::{assert_codes, code, values};
 
     use super::*;
 
     type Plugin = MinifloatFormat<Int8, 0, 7>;
-
-    fn plugin() -> Plugin {
-        Plugin::new(&Config::resolve(&Plugin::DESCRIPTOR.options, []).unwrap()).unwrap()
-    }
-
-    fn code(x: f32) -> u16 {
-        let mut code = [0];
-        plugin().encode(&[x], &mut code, &QuantParams::IDENTITY).unwrap();
-        code[0]
-    }
 
     /// Bit literals are split by field: sign, magnitude in units of 1/64.
     #[test]
@@ -59,17 +49,14 @@ mod tests {
             (1.5 / 64.0, 0b0_0000010),
             (-126.5 / 64.0, 0b1_1111110),
         ];
-        for (x, expected) in rows {
-            assert_eq!(code(x), expected, "{x}");
-        }
-        assert!(plugin().encode(&[f32::NAN], &mut [0], &QuantParams::IDENTITY).is_err());
+        assert_codes::<Plugin>(&rows);
+        assert!(code::<Plugin>(f32::NAN).is_err());
     }
 
     #[test]
     fn values_are_the_integers_over_64() {
         let codes: Vec<u16> = (0..256).collect();
-        let mut decoded = [0.0; 256];
-        plugin().decode(&codes, &mut decoded, &Scales::ONE).unwrap();
+        let decoded = values::<Plugin>(&codes).unwrap();
         for k in 0..128 {
             let value = k as f32 / 64.0;
             assert_eq!((decoded[k], decoded[k + 128]), (value, -value), "{k}");

@@ -11,6 +11,7 @@ mod modules;
 mod results;
 mod signatures;
 mod sources;
+mod type_names;
 mod walkthroughs;
 
 use std::{ffi::OsStr, process::Command};
