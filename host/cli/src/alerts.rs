@@ -4,8 +4,8 @@ use std::{path::PathBuf, process::ExitCode};
 
 use altgrad_base::{diagnostic::Diagnostic, eprintln, print, println};
 use altgrad_report::{
-    alert_replay::{self, Replay},
-    alert_score::{self, Outcome, Score},
+    alert_replay::{self, AlertReplay},
+    alert_score::{self, Score, ScoredRun},
     find,
     run::Run,
     table::{Cell, Digits, Table},
@@ -45,8 +45,8 @@ pub(super) struct EvaluateArgs {
 /// A run with its alerts.
 struct Evaluated<'a> {
     run: &'a Run,
-    replay: Option<Replay>,
-    outcome: Option<Outcome>,
+    replay: Option<AlertReplay>,
+    outcome: Option<ScoredRun>,
 }
 
 pub(super) fn run(command: &AlertsCommand) -> Result<ExitCode, Diagnostic> {
@@ -60,7 +60,7 @@ pub(super) fn run(command: &AlertsCommand) -> Result<ExitCode, Diagnostic> {
             eprintln!("left out: {}: {reason}", run.path.display());
         }
     }
-    let replays: Vec<Option<Replay>> = replayed.into_iter().map(Result::ok).collect();
+    let replays: Vec<Option<AlertReplay>> = replayed.into_iter().map(Result::ok).collect();
     if replays.iter().all(Option::is_none) {
         return Err(Diagnostic::config("no readable run was found in the named paths")
             .hint("name run folders with a `metrics.csv`, or folders of such"));

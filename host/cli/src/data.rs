@@ -11,7 +11,7 @@ use altgrad_base::{diagnostic::Diagnostic, eprintln, interrupt, println};
 use altgrad_config::TokenizerChoice;
 use altgrad_data::{
     info::{self, Info},
-    prepare::{self, Prepared, Progress, Request, sources::Dataset},
+    prepare::{self, PrepareProgress, PreparedData, Request, sources::Dataset},
 };
 use clap::{Args, Subcommand, ValueEnum, builder::PossibleValue};
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
@@ -135,7 +135,7 @@ fn prepare(args: PrepareArgs) -> Result<(), Diagnostic> {
     };
     let prepared = prepare::prepare(&request, &shown);
     shown.finish();
-    let Prepared { meta, unchanged, skipped } = prepared?;
+    let PreparedData { meta, unchanged, skipped } = prepared?;
     let out = request.out.display();
     if unchanged {
         println!("{out} holds these bins already; nothing was changed");
@@ -230,7 +230,7 @@ fn right_aligned(table: &mut Table) {
 /// Time between plain lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Progress: a bar on a terminal, a line now and then elsewhere.
+/// PrepareProgress: a bar on a terminal, a line now and then elsewhere.
 struct PreparationProgress {
     quiet: bool,
     bar: Option<ProgressBar>,
@@ -257,7 +257,7 @@ impl PreparationProgress {
     }
 }
 
-impl Progress for PreparationProgress {
+impl PrepareProgress for PreparationProgress {
     fn at(&self, doing: &str, done: u64, total: Option<u64>) {
         if let Some(bar) = &self.bar {
             if bar.message() != doing {

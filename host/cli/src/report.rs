@@ -12,7 +12,7 @@ use altgrad_base::{
 };
 use altgrad_report::{
     observed,
-    page::{self, Source, View},
+    page::{self, PageInput, View},
     table::Table,
 };
 use clap::Args;
@@ -85,8 +85,13 @@ pub(super) fn run(args: &ReportArgs) -> Result<ExitCode, Diagnostic> {
     check_key("--line", line.as_deref(), &keys)?;
     let (colour, line) = (colour.clone(), line.clone());
     let view = View { colour, line, tokens: *tokens, log: *log, smooth: *smooth };
-    let source =
-        Source { title: &args.title, found: &found, groups: &groups, comparison: &comparison, view: &view };
+    let source = PageInput {
+        title: &args.title,
+        found: &found,
+        groups: &groups,
+        comparison: &comparison,
+        view: &view,
+    };
     let page = source.page(false)?;
     write(&args.out, page.as_bytes())?;
     if let Some(folder) = &args.tables {

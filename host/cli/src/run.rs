@@ -29,7 +29,7 @@ use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use super::{
     ConfigArgs,
     progress::{JsonProgress, TerminalProgress},
-    supervise::{self, Told},
+    supervise::{self, SharedProgress},
     vetting::Trust,
     watch::LivePage,
 };
@@ -186,7 +186,7 @@ fn train(
         say(&ready.summary());
     }
     let _page = LivePage::beside(&folder, args.watch);
-    let report = train::run(ready, &folder, start, args.max_steps, &mut Told(listener))?;
+    let report = train::run(ready, &folder, start, args.max_steps, &mut SharedProgress(listener))?;
     if !args.quiet {
         say(&closing_table(&report, &folder.display().to_string()));
     }

@@ -8,7 +8,7 @@ use altgrad_base::{
 };
 use altgrad_config::Source;
 use altgrad_engine::setup::ReadyRun;
-use altgrad_sweep::{LauncherChoice, Options, folder::RESULT, matrix::Matrix};
+use altgrad_sweep::{LauncherChoice, SweepOptions, folder::RESULT, matrix::SweepMatrix};
 use clap::{Args, ValueEnum};
 
 use super::{vetting::TrustArgs, watch::LivePage};
@@ -70,7 +70,7 @@ pub(super) fn run(args: &SweepArgs) -> Result<ExitCode, Diagnostic> {
         }
         LauncherName::Local => LauncherChoice::Local,
     };
-    let options = Options {
+    let options = SweepOptions {
         launcher,
         out: args.out.clone(),
         jobs: args.jobs.map(usize::from),
@@ -81,7 +81,7 @@ pub(super) fn run(args: &SweepArgs) -> Result<ExitCode, Diagnostic> {
     };
     let check_run = |config, source: &Source| ReadyRun::build(config, source).map(drop);
     let folder = match args.watch {
-        true => altgrad_sweep::folder_of(&Matrix::read(&args.matrix)?, args.out.as_deref())?,
+        true => altgrad_sweep::folder_of(&SweepMatrix::read(&args.matrix)?, args.out.as_deref())?,
         false => PathBuf::new(),
     };
     let _page = LivePage::beside(&folder, args.watch);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use altgrad_base::{diagnostic::Diagnostic, eprintln, println};
-use altgrad_watch::Options;
+use altgrad_watch::WatchOptions;
 use clap::Args;
 
 use super::compare::RunsArgs;
@@ -38,7 +38,7 @@ pub(super) fn run(args: WatchArgs) -> Result<ExitCode, Diagnostic> {
             std::process::exit(0);
         });
     }
-    let options = Options {
+    let options = WatchOptions {
         named: runs.paths().to_vec(),
         title,
         port,

@@ -2,7 +2,7 @@
 
 use altgrad_plugin_api::{QuantParams, RandomKey, Rounding, Scales};
 
-use crate::{Instance, Oracle, Outcome, Verdict};
+use crate::{CheckResult, Instance, Oracle, Verdict};
 
 /// The parameters of a call with one scale.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ pub(crate) fn mode_name(rounding: Rounding) -> &'static str {
 }
 
 /// The skip of a check for a mode the format lacks.
-pub(crate) fn lacks(rounding: Rounding) -> Outcome {
+pub(crate) fn lacks(rounding: Rounding) -> CheckResult {
     Ok(Verdict::Skipped(format!("the format does not round {}", mode_name(rounding))))
 }
 

@@ -64,7 +64,7 @@ pub enum Verdict {
 }
 
 /// The result of a check; the error has the call, its result and the expected result.
-pub type Outcome = Result<Verdict, String>;
+pub type CheckResult = Result<Verdict, String>;
 
 /// One property that every format must have, or every plugin of another kind of subject.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +74,7 @@ pub struct Check<S = Subject> {
     /// The requirement of the check, in one sentence.
     pub what: &'static str,
     /// Runs it.
-    pub run: fn(&S) -> Outcome,
+    pub run: fn(&S) -> CheckResult,
 }
 
 /// The suite in one place: name, the module of [`checks`] that has it, and its requirement.
@@ -200,7 +200,7 @@ pub const QUICK: &[&str] = &[
 ///
 /// # Errors
 /// The first failed check, by name, and its message.
-pub fn run_named<S>(checks: &[Check<S>], names: &[&str], subject: &S) -> Outcome {
+pub fn run_named<S>(checks: &[Check<S>], names: &[&str], subject: &S) -> CheckResult {
     for check in checks.iter().filter(|check| names.contains(&check.name)) {
         (check.run)(subject).map_err(|fault| format!("{}: {fault}", check.name))?;
     }

@@ -116,7 +116,7 @@ impl<const FAULT: u8> Optimizer for Faulty<FAULT> {
 fn failed<const FAULT: u8>() -> Vec<&'static str> {
     let (descriptor, make) = (Faulty::<FAULT>::DESCRIPTOR, optimizer_object::<Faulty<FAULT>>);
     let subject = OptimizerSubject::new(descriptor, make).unwrap();
-    let passed = |run: fn(&OptimizerSubject) -> altgrad_conformance::Outcome| {
+    let passed = |run: fn(&OptimizerSubject) -> altgrad_conformance::CheckResult| {
         matches!(run(&subject), Ok(Verdict::Passed | Verdict::Skipped(_)))
     };
     checks().iter().filter(|check| !passed(check.run)).map(|check| check.name).collect()

@@ -33,7 +33,7 @@ fn main() {
     let mut threads = vec![1, all];
     threads.dedup();
     // Reads the ranks, which is not timed; Python's are read before its first round, too.
-    gpt2::Encoder::new().expect("the ranks");
+    gpt2::Gpt2Encoder::new().expect("the ranks");
     let mut python = Python::start(&documents);
     let mut times = vec![[f64::INFINITY; 2]; threads.len()];
     for _ in 0..ROUNDS {
@@ -90,7 +90,7 @@ fn ours(documents: &[&str], threads: usize) -> (f64, String) {
         // Each thread has its share and a new encoder: filling its cache is part of the work.
         let share = documents.len().div_ceil(threads);
         let encode = |documents: &[&str]| {
-            let mut encoder = gpt2::Encoder::new().expect("the ranks");
+            let mut encoder = gpt2::Gpt2Encoder::new().expect("the ranks");
             let encoded = documents.iter().map(|document| {
                 let mut ids = Vec::with_capacity(document.len() / 3);
                 encoder.encode(document, &mut ids);

@@ -29,7 +29,7 @@ fn ranks() -> Result<&'static CoreBPE, Diagnostic> {
     RANKS.as_ref().map_err(|error| Diagnostic::run(format!("GPT-2's tokenizer cannot be set up ({error})")))
 }
 
-/// The range of a piece's ids in [`Encoder::ids`].
+/// The range of a piece's ids in [`Gpt2Encoder::ids`].
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start: u32,
@@ -37,13 +37,13 @@ struct Span {
 }
 
 /// Encodes; remembers pieces from call to call, so each thread should keep one.
-pub struct Encoder {
+pub struct Gpt2Encoder {
     ranks: &'static CoreBPE,
     known: HashMap<Box<str>, Span, foldhash::fast::RandomState>,
     ids: Vec<u16>,
 }
 
-impl Encoder {
+impl Gpt2Encoder {
     /// An encoder that remembers nothing yet.
     ///
     /// # Errors

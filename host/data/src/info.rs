@@ -35,7 +35,7 @@ pub struct SplitInfo {
     /// Bytes of text a token, separators not counted as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_token: Option<f64>,
-    /// Documents by length, as [`meta::Split::lengths`].
+    /// Documents by length, as [`meta::SplitBin::lengths`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lengths: Option<Vec<u64>>,
     /// Ids that occur.
@@ -114,11 +114,11 @@ fn split(
 }
 
 /// Documents, lengths and bytes of a bin of GPT-2's ids.
-fn recount(tokens: &Tokens) -> Result<meta::Split, Diagnostic> {
+fn recount(tokens: &Tokens) -> Result<meta::SplitBin, Diagnostic> {
     let bytes: Result<Vec<u64>, Diagnostic> =
         (0..gpt2::END_OF_TEXT).map(|id| Ok(gpt2::decode(&[id])?.len() as u64)).collect();
     let bytes = bytes?;
-    let mut facts = meta::Split { tokens: tokens.len() as u64, ..meta::Split::default() };
+    let mut facts = meta::SplitBin { tokens: tokens.len() as u64, ..meta::SplitBin::default() };
     let mut length = 0;
     for id in tokens.ids() {
         if id == gpt2::END_OF_TEXT {

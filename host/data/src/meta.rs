@@ -40,7 +40,7 @@ pub struct Meta {
     pub licence: Option<String>,
     /// The bins by split.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub splits: BTreeMap<String, Split>,
+    pub splits: BTreeMap<String, SplitBin>,
     /// Records that were left out, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub skipped: BTreeMap<String, u64>,
@@ -64,12 +64,12 @@ pub struct Recipe {
     /// The share held out if documents are assigned by hash.
     pub val_fraction: f64,
     /// The input.
-    pub source: Source,
+    pub source: DataSource,
 }
 
 /// The input of a preparation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Source {
+pub struct DataSource {
     /// File or folder name, without the folders above it.
     pub name: String,
     /// Number of files.
@@ -82,7 +82,7 @@ pub struct Source {
 
 /// One bin.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Split {
+pub struct SplitBin {
     /// Documents.
     pub documents: u64,
     /// Token ids in the bin, separators included.
@@ -96,7 +96,7 @@ pub struct Split {
     pub lengths: Vec<u64>,
 }
 
-impl Split {
+impl SplitBin {
     /// Counts a document of so many tokens.
     pub fn count(&mut self, tokens: u64) {
         let bucket = tokens.max(1).ilog2() as usize;

@@ -67,7 +67,7 @@ impl Tokenizer {
         Ok(match self {
             Self::Byte => Encoder::Byte,
             Self::Char(chars) => Encoder::Char(chars),
-            Self::Gpt2 => Encoder::Gpt2(Box::new(gpt2::Encoder::new()?)),
+            Self::Gpt2 => Encoder::Gpt2(Box::new(gpt2::Gpt2Encoder::new()?)),
             Self::External(_) => return Err(elsewhere()),
         })
     }
@@ -125,7 +125,7 @@ pub enum Encoder<'a> {
     /// [`Tokenizer::Char`], its characters in order.
     Char(&'a [char]),
     /// [`Tokenizer::Gpt2`].
-    Gpt2(Box<gpt2::Encoder>),
+    Gpt2(Box<gpt2::Gpt2Encoder>),
 }
 
 impl Encoder<'_> {

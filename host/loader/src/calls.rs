@@ -1,7 +1,7 @@
 //! The running plugin call of each thread, so that another process can name the culprit of a crash or a hang.
 //!
 //! Each thread that calls plugins has a mark: plugin, call, and a number that changes with every call. Entering a call is
-//! one store, leaving it another; nothing is allocated and nothing locked. The [`Table`] of all marks holds atomic integers only, so
+//! one store, leaving it another; nothing is allocated and nothing locked. The [`MarkTable`] of all marks holds atomic integers only, so
 //! that signal handlers may read it, and it may lie in memory that another process shares ([`share`]).
 
 mod marked;
@@ -17,7 +17,7 @@ use std::{
 };
 
 pub(crate) use marked::Marked;
-pub use text::Text;
+pub use text::MarkText;
 
 use altgrad_base::print;
 
@@ -144,13 +144,13 @@ struct Slot {
 /// A plugin's name, empty for a library as a whole, and the library.
 #[repr(C)]
 struct Label {
-    name: Text<96>,
-    library: Text<416>,
+    name: MarkText<96>,
+    library: MarkText<416>,
 }
 
 /// The marks of all threads and the names to which they refer. All zeros is an empty table.
 #[repr(C)]
-pub struct Table {
+pub struct MarkTable {
     slots: [Slot; THREADS],
     /// Number of slots ever used; they are the first ones.
     used: AtomicUsize,
@@ -158,26 +158,29 @@ pub struct Table {
     named: AtomicUsize,
 }
 
-impl fmt::Debug for Table {
+impl fmt::Debug for MarkTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").field("used", &self.used).field("named", &self.named).finish_non_exhaustive()
+        f.debug_struct("MarkTable")
+            .field("used", &self.used)
+            .field("named", &self.named)
+            .finish_non_exhaustive()
     }
 }
 
-impl Default for Table {
+impl Default for MarkTable {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Table {
+impl MarkTable {
     /// An empty table.
     #[must_use]
     pub const fn new() -> Self {
         Self {
             slots: [const { Slot { mark: AtomicU64::new(0), taken: AtomicBool::new(false) } }; THREADS],
             used: AtomicUsize::new(0),
-            labels: [const { Label { name: Text::new(), library: Text::new() } }; PLUGINS],
+            labels: [const { Label { name: MarkText::new(), library: MarkText::new() } }; PLUGINS],
             named: AtomicUsize::new(0),
         }
     }
@@ -245,17 +248,17 @@ impl Table {
     }
 }
 
-static OWN: Table = Table::new();
-static TABLE: OnceLock<&'static Table> = OnceLock::new();
+static OWN: MarkTable = MarkTable::new();
+static TABLE: OnceLock<&'static MarkTable> = OnceLock::new();
 static NAMING: Mutex<()> = Mutex::new(());
 
 /// The table of this process.
-pub fn table() -> &'static Table {
+pub fn table() -> &'static MarkTable {
     TABLE.get_or_init(|| &OWN)
 }
 
 /// Stores the marks of this process in that table. Call it before the first call is marked; later it has no effect.
-pub fn share(table: &'static Table) {
+pub fn share(table: &'static MarkTable) {
     let _ = TABLE.set(table);
 }
 
@@ -382,7 +385,7 @@ mod tests {
 
     #[test]
     fn threads_that_end_give_their_marks_back_and_a_full_table_marks_nothing() {
-        let table = Table::new();
+        let table = MarkTable::new();
         let slots: Vec<_> = (0..THREADS).filter_map(|_| table.take()).collect();
         assert_eq!(slots.len(), THREADS);
         assert!(table.take().is_none());

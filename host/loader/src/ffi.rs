@@ -16,11 +16,11 @@ use c_table::{C_ENTRY_SYMBOL, CLibrary};
 
 /// The export of a library.
 #[derive(Debug)]
-pub enum Entry {
+pub enum LibraryEntry {
     /// abi_stable's header, not yet validated.
     Rust(AbiHeaderRef),
     /// The tables of a library in C, or the reason why they cannot be read.
-    C(Result<CLibrary, c_table::Fault>),
+    C(Result<CLibrary, c_table::TableFault>),
 }
 
 /// Opens the library at an absolute path, permanently, and returns its export; of a library with both kinds, the Rust one.
@@ -29,18 +29,18 @@ pub enum Entry {
 ///
 /// # Errors
 /// The loader's own message: the file cannot be opened, or has neither entry symbol.
-pub fn open_library(path: &Path) -> Result<Entry, libloading::Error> {
+pub fn open_library(path: &Path) -> Result<LibraryEntry, libloading::Error> {
     // SAFETY: running a library's initialisers is what loading a plugin means; the caller has checked that
     // the file is a complete ELF library for this machine, so that mapping it cannot fault, and that it stays so.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }?;
     // SAFETY: a symbol of this name is exported only by `export_plugin!` (or abi_stable's own macro), both as
     // a static `LibHeader`, whose first field is the `AbiHeader` that `AbiHeaderRef` points to and validates.
-    let header =
-        unsafe { library.get::<AbiHeaderRef>(ENTRY_SYMBOL.as_bytes()) }.map(|symbol| Entry::Rust(*symbol));
+    let header = unsafe { library.get::<AbiHeaderRef>(ENTRY_SYMBOL.as_bytes()) }
+        .map(|symbol| LibraryEntry::Rust(*symbol));
     let entry = header.or_else(|missing| {
         // SAFETY: only the symbol's address is taken; `CLibrary::read` checks the contents.
         let table = unsafe { library.get::<*const c_table::Library>(C_ENTRY_SYMBOL.as_bytes()) };
-        table.map(|table| Entry::C(CLibrary::read(*table))).map_err(|_| missing)
+        table.map(|table| LibraryEntry::C(CLibrary::read(*table))).map_err(|_| missing)
     });
     // Libraries are never unloaded: their statics and code are referenced from everywhere.
     std::mem::forget(library);

@@ -26,7 +26,7 @@ use tempfile::TempDir;
 
 use crate::{
     elf,
-    ffi::{self, Entry},
+    ffi::{self, LibraryEntry},
     info::CheckedFile,
 };
 
@@ -47,7 +47,7 @@ pub(crate) enum Fault {
 }
 
 /// Opens a library that passed the static checks, permanently.
-pub(crate) fn open(library: &CheckedFile) -> Result<Entry, Fault> {
+pub(crate) fn open(library: &CheckedFile) -> Result<LibraryEntry, Fault> {
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(path) = opened.get(&library.identity) {
         return load(path, library);
@@ -68,7 +68,7 @@ pub(crate) fn open(library: &CheckedFile) -> Result<Entry, Fault> {
 }
 
 /// Opens a sealed copy, and returns its path.
-fn load_sealed(library: &CheckedFile) -> Result<(PathBuf, Entry), Fault> {
+fn load_sealed(library: &CheckedFile) -> Result<(PathBuf, LibraryEntry), Fault> {
     let sealed = seal(&library.path, &library.bytes);
     let file = sealed.map_err(|error| Fault::Loader(format!("no memory file can be made ({error})")))?;
     let path = unique_path(&file);
@@ -81,7 +81,7 @@ fn load_sealed(library: &CheckedFile) -> Result<(PathBuf, Entry), Fault> {
 }
 
 /// Opens a private copy, deleted once it is mapped, and returns its path.
-fn load_private(library: &CheckedFile) -> Result<(PathBuf, Entry), Fault> {
+fn load_private(library: &CheckedFile) -> Result<(PathBuf, LibraryEntry), Fault> {
     let (_folder, path) = match copy(library) {
         Ok(copied) => copied,
         Err(error) => return load_in_place(library, &format!("cannot be copied ({error})")),
@@ -91,7 +91,7 @@ fn load_private(library: &CheckedFile) -> Result<(PathBuf, Entry), Fault> {
 }
 
 /// Opens the library's own file, which others can change, and returns its path.
-fn load_in_place(library: &CheckedFile, why: &str) -> Result<(PathBuf, Entry), Fault> {
+fn load_in_place(library: &CheckedFile, why: &str) -> Result<(PathBuf, LibraryEntry), Fault> {
     let path = &library.path;
     tracing::warn!(
         "{} {why}, so it is loaded where it lies: do not overwrite it during the run",
@@ -100,7 +100,7 @@ fn load_in_place(library: &CheckedFile, why: &str) -> Result<(PathBuf, Entry), F
     Ok((path.clone(), load(path, library)?))
 }
 
-fn load(path: &Path, library: &CheckedFile) -> Result<Entry, Fault> {
+fn load(path: &Path, library: &CheckedFile) -> Result<LibraryEntry, Fault> {
     use libloading::Error;
     ffi::open_library(path).map_err(|error| match &error {
         Error::DlSym { .. } | Error::DlSymUnknown => Fault::NoEntry,

@@ -22,7 +22,7 @@ use super::{
     layout,
 };
 use crate::{
-    ffi::{self, Entry},
+    ffi::{self, LibraryEntry},
     image::{self, Fault},
     info::{CheckedFile, Expected, LibraryInfo, check_build, check_descriptors},
     notes::Notes,
@@ -92,7 +92,7 @@ impl LoadedLibrary {
         let library = calls::plugin("", &file.path.display().to_string());
         let _running = calls::enter(library, Call::Load);
         let (build, exports) = match open(&file)? {
-            Entry::Rust(header) => {
+            LibraryEntry::Rust(header) => {
                 let header = header.upgrade().map_err(|_| {
                     let hint = "rebuild it against this host's plugin-api";
                     refused("it was built with an incompatible abi_stable", hint)
@@ -100,7 +100,7 @@ impl LoadedLibrary {
                 let module = check_types(header, &file.path)?;
                 ((module.build_info())(), Exports::Rust(module))
             }
-            Entry::C(tables) => {
+            LibraryEntry::C(tables) => {
                 let hint = || format!("rebuild it with {}", c_abi::version());
                 let library = tables.map_err(|fault| refused(fault, hint()))?;
                 (c_abi::build_info(&library), Exports::C(CFormats::new(library)))
@@ -162,7 +162,7 @@ impl Exports {
     }
 }
 
-fn open(file: &CheckedFile) -> Result<Entry, Diagnostic> {
+fn open(file: &CheckedFile) -> Result<LibraryEntry, Diagnostic> {
     image::open(file).map_err(|fault| match fault {
         Fault::NoEntry => {
             let hint = "add `altgrad_plugin_api::export_plugin!(...)`, or `ALTGRAD_EXPORT_FORMATS(...)` in C";

@@ -1,6 +1,6 @@
 //! Checks of a library before its code runs.
 //!
-//! A library runs with the user's rights, and can end the process or corrupt its memory. The host therefore installs a [`Vet`],
+//! A library runs with the user's rights, and can end the process or corrupt its memory. The host therefore installs a [`TrustPolicy`],
 //! which records the libraries that the user trusts and tests libraries in other processes. Without one, every library is trusted
 //! and tested in this process: the default of programs that use this crate with libraries of their own.
 
@@ -25,7 +25,7 @@ pub struct Candidate<'a> {
 }
 
 /// Decides whether libraries may be used.
-pub trait Vet: Send + Sync {
+pub trait TrustPolicy: Send + Sync {
     /// Allows code of the library to run, here or in another process.
     ///
     /// # Errors
@@ -55,14 +55,14 @@ pub enum Checked {
     Unchecked,
 }
 
-static VET: OnceLock<Box<dyn Vet>> = OnceLock::new();
+static VET: OnceLock<Box<dyn TrustPolicy>> = OnceLock::new();
 
-/// Installs the [`Vet`] of the process, permanently; a second one is ignored.
-pub fn install(vet: impl Vet + 'static) {
+/// Installs the [`TrustPolicy`] of the process, permanently; a second one is ignored.
+pub fn install(vet: impl TrustPolicy + 'static) {
     let _ = VET.set(Box::new(vet));
 }
 
-/// The [`Vet`] of the process.
-pub(crate) fn installed() -> Option<&'static dyn Vet> {
+/// The [`TrustPolicy`] of the process.
+pub(crate) fn installed() -> Option<&'static dyn TrustPolicy> {
     VET.get().map(|vet| &**vet)
 }

@@ -18,14 +18,14 @@ use super::{records::Records, run::Run};
 
 /// A run's alerts, and the losses that decide its outcome.
 #[derive(Debug, Clone)]
-pub struct Replay {
+pub struct AlertReplay {
     /// One a kind, in the order of their steps.
     pub alerts: Vec<Alert>,
     /// Training loss by step, nats per token.
     pub losses: Vec<(u64, f64)>,
 }
 
-impl Replay {
+impl AlertReplay {
     /// Its warnings and errors, without information.
     pub fn warnings(&self) -> impl Iterator<Item = &Alert> {
         self.alerts.iter().filter(|alert| alert.kind.severity() > Severity::Information)
@@ -60,8 +60,8 @@ impl Replay {
 
 /// The replays of runs, on all threads.
 #[must_use]
-pub fn all(runs: &[Run], set: &toml::Table) -> Vec<Result<Replay, String>> {
-    runs.par_iter().map(|run| Replay::of(run, set)).collect()
+pub fn all(runs: &[Run], set: &toml::Table) -> Vec<Result<AlertReplay, String>> {
+    runs.par_iter().map(|run| AlertReplay::of(run, set)).collect()
 }
 
 /// `[alerts]` of the run's resolved run file, with the keys of `set` in place of its own.
@@ -108,7 +108,7 @@ mod tests {
                 r#"{{"status": "completed", "steps": 3, "final_val_loss": 9.0, "final_evaluation": {kind:?}}}"#
             );
             write("run.json", &status);
-            let replay = Replay::of(&Run::read(folder.path()).unwrap(), &toml::Table::new()).unwrap();
+            let replay = AlertReplay::of(&Run::read(folder.path()).unwrap(), &toml::Table::new()).unwrap();
             replay.alerts.iter().map(|alert| (alert.kind, alert.step)).collect::<Vec<_>>()
         };
         assert_eq!(alerts("auto", "full"), []);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use altgrad_base::statistics::median;
 use serde::Serialize;
 
-use super::{alert_replay::Replay, run::Run, sets};
+use super::{alert_replay::AlertReplay, run::Run, sets};
 
 /// Steps of a median.
 pub const WINDOW: usize = 40;
@@ -18,7 +18,7 @@ pub const WINDOW: usize = 40;
 pub const MARGIN: f64 = 0.05;
 /// The outcome of a run, compared with its twin.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct ScoredRun {
     /// Number of the twin among the runs.
     pub twin: usize,
     /// Last median of the loss over the twin's; missing if the loss is not finite.
@@ -27,7 +27,7 @@ pub struct Outcome {
     pub fails_from: Option<u64>,
 }
 
-impl Outcome {
+impl ScoredRun {
     fn of(twin: usize, own: &[(u64, f64)], of_twin: &[(u64, f64)]) -> Option<Self> {
         let not_finite = own.iter().find(|(_, loss)| !loss.is_finite()).map(|(step, _)| *step);
         let of_twin: BTreeMap<u64, f64> = medians(of_twin).into_iter().collect();
@@ -66,10 +66,10 @@ pub fn twins(runs: &[Run], twin: &str) -> Vec<Option<usize>> {
 
 /// The outcome of each run; `None` without a twin, or with less than a window of common steps.
 #[must_use]
-pub fn outcomes(twins: &[Option<usize>], replays: &[Option<Replay>]) -> Vec<Option<Outcome>> {
+pub fn outcomes(twins: &[Option<usize>], replays: &[Option<AlertReplay>]) -> Vec<Option<ScoredRun>> {
     let outcome = |(own, twin): (usize, &Option<usize>)| {
         let (twin, replay) = ((*twin)?, replays[own].as_ref()?);
-        Outcome::of(twin, &replay.losses, &replays[twin].as_ref()?.losses)
+        ScoredRun::of(twin, &replay.losses, &replays[twin].as_ref()?.losses)
     };
     twins.iter().enumerate().map(outcome).collect()
 }
@@ -100,7 +100,7 @@ pub struct Score {
 impl Score {
     /// The score of runs with an outcome.
     #[must_use]
-    pub fn of(replays: &[Option<Replay>], outcomes: &[Option<Outcome>]) -> Self {
+    pub fn of(replays: &[Option<AlertReplay>], outcomes: &[Option<ScoredRun>]) -> Self {
         let mut score = Self::default();
         for (replay, outcome) in replays.iter().zip(outcomes) {
             if let (Some(replay), Some(outcome)) = (replay, outcome) {
@@ -111,7 +111,7 @@ impl Score {
         score
     }
 
-    fn add(&mut self, replay: &Replay, outcome: &Outcome) {
+    fn add(&mut self, replay: &AlertReplay, outcome: &ScoredRun) {
         let Some(fails_from) = outcome.fails_from else {
             self.healthy += 1;
             self.alarmed += usize::from(replay.warnings().next().is_some());
@@ -178,13 +178,13 @@ mod tests {
         (0..200).map(|step| (step, of(step))).collect()
     }
 
-    fn outcome(own: impl Fn(u64) -> f64) -> Option<Outcome> {
-        Outcome::of(0, &losses(own), &losses(|_| 2.0))
+    fn outcome(own: impl Fn(u64) -> f64) -> Option<ScoredRun> {
+        ScoredRun::of(0, &losses(own), &losses(|_| 2.0))
     }
 
     #[test]
     fn a_run_fails_from_the_step_where_its_median_stays_above() {
-        assert_eq!(outcome(|_| 2.0), Some(Outcome { twin: 0, ratio: Some(1.0), fails_from: None }));
+        assert_eq!(outcome(|_| 2.0), Some(ScoredRun { twin: 0, ratio: Some(1.0), fails_from: None }));
         assert_eq!(outcome(|_| 2.09).and_then(|outcome| outcome.fails_from), None);
         assert_eq!(outcome(|_| 2.11).and_then(|outcome| outcome.fails_from), Some(39));
         // A step at 100: the median of 40 steps is above from the 20th of them on.
@@ -194,14 +194,14 @@ mod tests {
         assert_eq!(passing.unwrap().fails_from, None);
         let lost = outcome(|step| if step < 60 { 2.0 } else { f64::NAN }).unwrap();
         assert_eq!((lost.ratio, lost.fails_from), (None, Some(60)));
-        assert_eq!(Outcome::of(0, &losses(|_| 2.0)[..30], &losses(|_| 2.0)), None);
+        assert_eq!(ScoredRun::of(0, &losses(|_| 2.0)[..30], &losses(|_| 2.0)), None);
     }
 
     #[test]
     fn a_score_counts_alarms_of_healthy_runs_and_leads_of_failing_ones() {
         let alert = |step, kind| Alert { step, kind, place: None, value: None, text: String::new() };
-        let replay = |alerts| Some(Replay { alerts, losses: Vec::new() });
-        let outcome = |fails_from| Some(Outcome { twin: 0, ratio: None, fails_from });
+        let replay = |alerts| Some(AlertReplay { alerts, losses: Vec::new() });
+        let outcome = |fails_from| Some(ScoredRun { twin: 0, ratio: None, fails_from });
         let replays = [
             replay(vec![]),
             replay(vec![

@@ -18,7 +18,7 @@ use super::{
     group::Group,
     pairs::{Tested, pairs, separated, span},
     power,
-    run::{Evaluation, Run},
+    run::{LossAtStep, Run},
     sets::{self, Contrast},
     stats::{CONFIDENCE, Sample},
 };
@@ -46,7 +46,7 @@ impl Default for Choice {
 /// A configuration's held-out loss compared with the baseline's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum LossVerdict {
     /// It is the baseline.
     Baseline,
     /// The ratio's interval, or with one seed the ratio, lies within the margin.
@@ -63,7 +63,7 @@ pub enum Verdict {
     Failed,
 }
 
-impl Verdict {
+impl LossVerdict {
     /// In a table.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -115,7 +115,7 @@ pub struct Row {
     /// The smallest true difference that its test finds with probability [`power::POWER`].
     pub detectable: Option<f64>,
     /// Within the margin or not.
-    pub verdict: Verdict,
+    pub verdict: LossVerdict,
     /// Means over steps and runs of the metrics that have a column.
     #[serde(flatten)]
     pub metrics: MetricColumns,
@@ -223,7 +223,7 @@ struct Compared<'a> {
 impl Compared<'_> {
     fn row(&self, index: usize, sets: &[Set]) -> Row {
         let (runs, group) = (self.runs, &self.groups[index]);
-        let finals: Vec<Evaluation> = group.runs.iter().filter_map(|run| runs[*run].final_loss()).collect();
+        let finals: Vec<LossAtStep> = group.runs.iter().filter_map(|run| runs[*run].final_loss()).collect();
         let losses: Vec<f64> = finals.iter().map(|last| last.loss).collect();
         let loss = Sample::of(&losses);
         let bests = group.runs.iter().filter_map(|run| Some(runs[*run].best_loss()?.1));
@@ -243,9 +243,9 @@ impl Compared<'_> {
         let is_baseline = sets.iter().any(|set| set.baseline.as_ref() == Some(&group.label))
             || self.contrasts.iter().any(|contrast| contrast.baseline == index);
         let verdict = match ratio {
-            _ if is_baseline && contrast.is_none() => Verdict::Baseline,
-            _ if losses.is_empty() => Verdict::Failed,
-            None => Verdict::NotComparable,
+            _ if is_baseline && contrast.is_none() => LossVerdict::Baseline,
+            _ if losses.is_empty() => LossVerdict::Failed,
+            None => LossVerdict::NotComparable,
             Some(ratio) => verdict(ratio_interval.unwrap_or([ratio, ratio]), self.choice.margin),
         };
         let test = contrast.filter(|contrast| contrast.is_tested).and_then(|contrast| self.test(contrast));
@@ -263,7 +263,7 @@ impl Compared<'_> {
             compared_at: span(pairs.iter().map(|pair| pair.step)),
             difference,
             pairs,
-            ratio: if verdict == Verdict::Baseline { loss.map(|_| 1.0) } else { ratio },
+            ratio: if verdict == LossVerdict::Baseline { loss.map(|_| 1.0) } else { ratio },
             ratio_interval,
             baseline: contrast.map(|contrast| self.groups[contrast.baseline].label.clone()),
             basis: contrast.map(|contrast| contrast.basis),
@@ -287,12 +287,12 @@ fn of_run(run: &Run, metric: &'static MetricDefinition) -> Option<f64> {
     if *metric == TOKENS_PER_S { run.tokens_per_s() } else { run.mean(metric) }
 }
 
-fn verdict([low, high]: [f64; 2], margin: f64) -> Verdict {
+fn verdict([low, high]: [f64; 2], margin: f64) -> LossVerdict {
     let (least, most) = (1.0 - margin, 1.0 + margin);
     match () {
-        () if low > most => Verdict::Worse,
-        () if high < least => Verdict::Better,
-        () if low >= least && high <= most => Verdict::Within,
-        () => Verdict::Open,
+        () if low > most => LossVerdict::Worse,
+        () if high < least => LossVerdict::Better,
+        () if low >= least && high <= most => LossVerdict::Within,
+        () => LossVerdict::Open,
     }
 }

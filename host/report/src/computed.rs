@@ -5,7 +5,7 @@
 use altgrad_metrics::Role;
 use serde_json::Value;
 
-use super::run_file::Config;
+use super::run_file::RunFile;
 
 /// Linear layers whose operands have the same formats.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) fn kinds(status: &Value) -> Vec<LayerKind> {
 
 /// The formats of `[quant]` that round no linear layer: every one is excluded, skipped or switched off. None of a run whose casts
 /// change, because `run.json` has those of its beginning.
-pub(super) fn without_effect(config: &Config, kinds: &[LayerKind]) -> Vec<String> {
+pub(super) fn without_effect(config: &RunFile, kinds: &[LayerKind]) -> Vec<String> {
     let is_scheduled = config.differences().any(|(key, _)| key.starts_with("quant.schedule."));
     if kinds.is_empty() || is_scheduled {
         return Vec::new();
@@ -80,7 +80,7 @@ mod tests {
         };
         let config = |more: &str| {
             let text = format!("[quant]\nweight = \"E4M3\"\nactivation = \"none\"\ngrad = \"E5M2\"\n{more}");
-            Config::of(&text.parse().unwrap_or_default())
+            RunFile::of(&text.parse().unwrap_or_default())
         };
         let said = ["`quant.weight` has no effect: no linear layer is rounded to E4M3"];
         assert_eq!(without_effect(&config("schedule = []\n"), &[kind(None), kind(None)]), said);

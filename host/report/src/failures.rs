@@ -54,7 +54,7 @@ const END: f64 = 0.1;
 
 /// One thing that went wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct RunFailure {
     /// `NaN`, `divergence`, `never learned`, `plateau`, `stall`, `update sparsity`, `gradient sparsity`, `vanishing gradient`,
     /// `gradient direction`, `overflow`, `saturation`, `rank collapse`, `early stop`.
     pub class: &'static str,
@@ -64,7 +64,7 @@ pub struct Failure {
 
 /// Everything that went wrong in a run.
 #[must_use]
-pub fn of(run: &Run) -> Vec<Failure> {
+pub fn of(run: &Run) -> Vec<RunFailure> {
     let found = [
         not_finite(run),
         diverged(run),
@@ -108,8 +108,8 @@ pub fn unknown(run: &Run) -> Vec<&'static str> {
     needs.into_iter().filter(|(missing, _)| *missing).map(|(_, what)| what).collect()
 }
 
-fn failure(class: &'static str, evidence: String) -> Option<Failure> {
-    Some(Failure { class, evidence })
+fn failure(class: &'static str, evidence: String) -> Option<RunFailure> {
+    Some(RunFailure { class, evidence })
 }
 
 /// The text of the first event of a kind.
@@ -118,7 +118,7 @@ fn told(run: &Run, kinds: &[&str]) -> Option<String> {
     Some(format!("step {}: {}", event.step, event.text))
 }
 
-fn not_finite(run: &Run) -> Option<Failure> {
+fn not_finite(run: &Run) -> Option<RunFailure> {
     if let Some(told) = told(run, &["nan_loss", "nan_grad"]) {
         return failure("NaN", told);
     }
@@ -127,7 +127,7 @@ fn not_finite(run: &Run) -> Option<Failure> {
     first.and_then(|(name, step)| failure("NaN", format!("step {step}: `{name}` is not finite")))
 }
 
-fn diverged(run: &Run) -> Option<Failure> {
+fn diverged(run: &Run) -> Option<RunFailure> {
     if let Some(told) = told(run, &["divergence", "loss_rise"]) {
         return failure("divergence", told);
     }
@@ -146,18 +146,18 @@ fn is_past_learning(run: &Run) -> bool {
 }
 
 /// The training loss at the end is not below that of a model that uses only token frequencies.
-fn never_learned(run: &Run) -> Option<Failure> {
+fn never_learned(run: &Run) -> Option<RunFailure> {
     if !is_past_learning(run) {
         return None;
     }
     let (Tail { from, mean }, entropy) = (run.curve(LOSS)?.tail(END)?, run.status.unigram_entropy?);
     let evidence =
         format!("{mean:.4} nats/token from step {from} on; the corpus's unigram entropy is {entropy:.4}");
-    (mean >= entropy).then_some(Failure { class: "never learned", evidence })
+    (mean >= entropy).then_some(RunFailure { class: "never learned", evidence })
 }
 
 /// The training loss has stopped falling halfway.
-fn on_a_plateau(run: &Run) -> Option<Failure> {
+fn on_a_plateau(run: &Run) -> Option<RunFailure> {
     let losses = run.curve(LOSS)?;
     let (means, (last, _)) = (losses.means(16), losses.last()?);
     if means.len() < 8 || last < PLATEAU_STEPS || never_learned(run).is_some() {
@@ -172,17 +172,17 @@ fn on_a_plateau(run: &Run) -> Option<Failure> {
         means[means.len() - width].0,
         means[middle].0
     );
-    (after >= PLATEAU * before).then_some(Failure { class: "plateau", evidence })
+    (after >= PLATEAU * before).then_some(RunFailure { class: "plateau", evidence })
 }
 
-fn updates_are_sparse(run: &Run) -> Option<Failure> {
+fn updates_are_sparse(run: &Run) -> Option<RunFailure> {
     let Tail { from, mean } = run.curve(ZERO_UPDATES)?.tail(END).filter(|end| end.mean > SPARSE)?;
     let evidence = format!("{:.1} % of the elements do not move from step {from} on", mean * 100.0);
     failure("update sparsity", evidence)
 }
 
 /// Of the blocks' layers: tokens that do not occur leave an embedding without gradients, and nothing is wrong.
-fn gradients_are_sparse(run: &Run) -> Option<Failure> {
+fn gradients_are_sparse(run: &Run) -> Option<RunFailure> {
     let layers = run.layers.get(&DEAD)?.iter().filter(|(layer, _)| layer.starts_with("h."));
     let (layer, Tail { from, mean }) = worst_end(layers).filter(|(_, end)| end.mean > SPARSE)?;
     let evidence =
@@ -190,14 +190,14 @@ fn gradients_are_sparse(run: &Run) -> Option<Failure> {
     failure("gradient sparsity", evidence)
 }
 
-fn gradient_departed(run: &Run) -> Option<Failure> {
+fn gradient_departed(run: &Run) -> Option<RunFailure> {
     let limit = GRADIENT_COSINE_ALERT.default;
     let Tail { from, mean } = run.curve(COSINE)?.tail(END).filter(|end| end.mean < limit)?;
     let evidence = format!("{mean:.3} is its cosine to the gradient of fp32 from step {from} on");
     failure("gradient direction", evidence)
 }
 
-fn rank_collapsed(run: &Run) -> Option<Failure> {
+fn rank_collapsed(run: &Run) -> Option<RunFailure> {
     let of_layer =
         |(layer, curve): (&String, &Series)| {
             let ((_, first), (step, last)) = (curve.first()?, curve.last()?);
@@ -210,7 +210,7 @@ fn rank_collapsed(run: &Run) -> Option<Failure> {
     failure("rank collapse", evidence)
 }
 
-fn saturated(run: &Run) -> Option<Failure> {
+fn saturated(run: &Run) -> Option<RunFailure> {
     let layers = Role::ALL.iter().filter_map(|role| run.layers.get(&OVERFLOW.of_role(*role))).flatten();
     let worst = worst_end(layers).filter(|(_, end)| end.mean > CODE_SATURATION_ALERT.default);
     let (layer, Tail { from, mean }) = worst?;
@@ -243,7 +243,7 @@ fn stall_evidence(run: &Run) -> (Statistic, &'static str) {
     }
 }
 
-fn stalled(run: &Run) -> Option<Failure> {
+fn stalled(run: &Run) -> Option<RunFailure> {
     let (evidence, _) = stall_evidence(run);
     if evidence == MOVEMENT {
         let (step, lost) = run.curve(MOVEMENT)?.last().filter(|(_, lost)| *lost > LOST_MOVEMENT)?;
@@ -257,7 +257,7 @@ fn stalled(run: &Run) -> Option<Failure> {
     failure("stall", format!("codes that stay although they have a gradient: {measured}"))
 }
 
-fn overflowing(run: &Run) -> Option<Failure> {
+fn overflowing(run: &Run) -> Option<RunFailure> {
     let roles = Role::FIRST_USES.map(|role| OVERFLOW.of_role(role));
     let role = |role: &Statistic| {
         Some((
@@ -278,7 +278,7 @@ fn overflowing(run: &Run) -> Option<Failure> {
     failure("overflow", format!("elements beyond the largest value: {measured}; {told}"))
 }
 
-fn vanished(run: &Run) -> Option<Failure> {
+fn vanished(run: &Run) -> Option<RunFailure> {
     if let Some(measured) = at_the_end(run, GRAD_UNDERFLOW, GRAD_UNDERFLOW, STARVED) {
         return failure("vanishing gradient", format!("gradient elements that round to zero: {measured}"));
     }
@@ -288,10 +288,10 @@ fn vanished(run: &Run) -> Option<Failure> {
     let vanished = mean <= VANISHED * largest;
     let evidence =
         format!("its norm is {mean:.2e} from step {from} on, and was {largest:.2e} at step {step}");
-    vanished.then_some(Failure { class: "vanishing gradient", evidence })
+    vanished.then_some(RunFailure { class: "vanishing gradient", evidence })
 }
 
-fn stopped(run: &Run) -> Option<Failure> {
+fn stopped(run: &Run) -> Option<RunFailure> {
     let done = run.steps.unwrap_or(0);
     let due = run.config.get("train.max_steps").and_then(|steps| steps.parse::<u64>().ok());
     let of = due.map_or(String::new(), |due| format!(" of {due}"));

@@ -21,7 +21,7 @@ use serde::Serialize;
 use super::{
     events, find,
     run::{self, RunState},
-    run_file::Config,
+    run_file::RunFile,
     series::Series,
     sets::{are_twins, have_other_data},
     status::Status,
@@ -81,7 +81,7 @@ pub struct LiveRun {
 /// The known facts about a run.
 #[derive(Debug)]
 struct Followed {
-    config: Config,
+    config: RunFile,
     status: Option<Status>,
     /// Of `run.json` when it was read: device, inode, length and time of change. The clock of a file system ticks every few
     /// milliseconds, so that two files written in a row can have one time.
@@ -150,7 +150,7 @@ impl Follower {
 
 impl Followed {
     fn new(path: &Path) -> Self {
-        let config = Config::read(&path.join("config.toml")).unwrap_or_default();
+        let config = RunFile::read(&path.join("config.toml")).unwrap_or_default();
         let [metrics, timings] = tails(path, &config);
         Self {
             status: None,
@@ -172,7 +172,7 @@ impl Followed {
 
     fn look(&mut self, path: &Path) {
         if self.config.is_empty() {
-            self.config = Config::read(&path.join("config.toml")).unwrap_or_default();
+            self.config = RunFile::read(&path.join("config.toml")).unwrap_or_default();
             if !self.config.is_empty() {
                 [self.metrics, self.timings] = tails(path, &self.config);
             }
@@ -281,7 +281,7 @@ impl Followed {
 }
 
 /// The csv sink's files of metrics and timings.
-fn tails(path: &Path, config: &Config) -> [Tail; 2] {
+fn tails(path: &Path, config: &RunFile) -> [Tail; 2] {
     let files = config.csv_files();
     let metrics = if path.is_file() { path.to_path_buf() } else { path.join(&files.metrics) };
     [Tail::new(metrics), Tail::new(path.join(&files.timings))]

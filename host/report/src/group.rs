@@ -6,7 +6,7 @@ pub use super::label::format_label;
 use super::{
     label::labels,
     run::Run,
-    run_file::{Config, differs},
+    run_file::{RunFile, differs},
 };
 
 /// Runs that repeat each other.
@@ -73,7 +73,7 @@ fn group(runs: &[Run], members: Vec<usize>, label: String) -> Group {
 
 /// Keys that make a difference and are not the same everywhere.
 #[must_use]
-pub fn differing<'a>(configs: impl Iterator<Item = &'a Config>) -> Vec<String> {
+pub fn differing<'a>(configs: impl Iterator<Item = &'a RunFile>) -> Vec<String> {
     let configs: Vec<BTreeMap<&str, &str>> = configs.map(|config| config.differences().collect()).collect();
     let keys: BTreeSet<&str> = configs.iter().flat_map(|config| config.keys().copied()).collect();
     let differs = |key: &&str| differs(key, configs.iter().map(|config| config.get(key)));

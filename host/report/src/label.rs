@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     run::Run,
-    run_file::{Config, STATES, differs},
+    run_file::{RunFile, STATES, differs},
     text::shortened,
 };
 
@@ -31,7 +31,7 @@ type Says = BTreeMap<String, String>;
 
 /// A label for each group of runs.
 pub(super) fn labels(runs: &[Run], members: &[Vec<usize>]) -> Vec<String> {
-    let configs: Vec<&Config> = members.iter().map(|members| &runs[members[0]].config).collect();
+    let configs: Vec<&RunFile> = members.iter().map(|members| &runs[members[0]].config).collect();
     let says: Vec<Says> = configs.iter().map(|config| says(config)).collect();
     let with_config = || says.iter().filter(|says| !says.is_empty());
     // Configurations that round nothing have no relevant master weights.
@@ -104,7 +104,7 @@ fn telling(says: &[&Says]) -> Vec<String> {
 }
 
 /// The distinguishing properties of a configuration. States that are all stored alike are one: `states bf16`.
-fn says(config: &Config) -> Says {
+fn says(config: &RunFile) -> Says {
     let mut says = Says::new();
     let mut states: Vec<(&str, &str)> = Vec::new();
     for (key, value) in config.differences().filter(|(key, _)| !SAID.contains(key)) {
@@ -127,7 +127,7 @@ fn says(config: &Config) -> Says {
 }
 
 /// A configuration's value of a key, in short form; none if formats and optimizer already say it, or if the key has no effect.
-pub(super) fn distinction(config: &Config, key: &str) -> Option<String> {
+pub(super) fn distinction(config: &RunFile, key: &str) -> Option<String> {
     let is_said = SAID.contains(&key) || key == "optimizer.name";
     let has_effect = config.is_quantized() || !key.starts_with("quant.");
     let value = config.get(key).filter(|_| has_effect && !is_said)?;
@@ -147,7 +147,7 @@ fn say(key: &str, value: &str) -> String {
 
 /// The formats of a configuration: `E4M3`, `E4M3 w+a · E5M2 g`, `fp32`.
 #[must_use]
-pub fn format_label(config: &Config) -> String {
+pub fn format_label(config: &RunFile) -> String {
     if config.is_empty() {
         return "unknown".into();
     }

@@ -102,7 +102,7 @@ struct CellView {
 
 /// The input of a page.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+pub struct PageInput<'a> {
     /// Its heading.
     pub title: &'a str,
     /// The runs.
@@ -115,7 +115,7 @@ pub struct Source<'a> {
     pub view: &'a View,
 }
 
-impl Source<'_> {
+impl PageInput<'_> {
     /// The page in one file, or as a server sends it.
     ///
     /// # Errors

@@ -17,9 +17,9 @@ use super::{
     events::{self, RecordedEvent},
     histograms::{self, Histograms},
     layers::{self, Layers},
-    run_file::Config,
+    run_file::RunFile,
     series::Series,
-    status::{Plugin, Status},
+    status::{Status, UsedPlugin},
     text::shortened,
 };
 /// Seconds without a sign of life after which a run that calls itself running is doubted.
@@ -62,7 +62,7 @@ impl RunState {
 
 /// A held-out loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Evaluation {
+pub struct LossAtStep {
     /// Updates before it.
     pub step: u64,
     /// Nats per token.
@@ -83,7 +83,7 @@ pub struct Run {
     /// Its status.
     pub state: RunState,
     /// The run file; empty if there is none.
-    pub config: Config,
+    pub config: RunFile,
     /// The contents of `run.json`; empty if there is none.
     pub status: Status,
     /// Steps done, from `run.json` or the last row.
@@ -91,7 +91,7 @@ pub struct Run {
     /// Curves by metric.
     pub curves: BTreeMap<Statistic, Series>,
     /// Held-out losses by step, the final one included.
-    pub evaluations: Vec<Evaluation>,
+    pub evaluations: Vec<LossAtStep>,
     /// True if the newest held-out loss is not finite; it is not among the evaluations.
     pub ends_not_finite: bool,
     /// Curves by statistic and layer.
@@ -136,7 +136,7 @@ impl Run {
         let path = folder.unwrap_or(path);
         let mut notes = Notes::default();
         let alone = path.is_file();
-        let config = if alone { Config::default() } else { notes.take("config.toml", config(path)) };
+        let config = if alone { RunFile::default() } else { notes.take("config.toml", config(path)) };
         let status = if alone { Ok(None) } else { Status::read(&path.join(STATUS)) };
         let files = config.csv_files();
         let metrics = if alone { path.to_path_buf() } else { path.join(&files.metrics) };
@@ -156,12 +156,12 @@ impl Run {
         let status = status.unwrap_or_default();
         let steps = status.steps.max(curves.last_step.map(|last| last.saturating_add(1)));
         let is_full = config.get("train.full_eval") == Some(FullEvalChoice::Always.name());
-        let evaluation = |(step, loss)| Evaluation { step, loss, is_full };
-        let mut evaluations: Vec<Evaluation> = curves.evaluations.into_iter().map(evaluation).collect();
+        let evaluation = |(step, loss)| LossAtStep { step, loss, is_full };
+        let mut evaluations: Vec<LossAtStep> = curves.evaluations.into_iter().map(evaluation).collect();
         if let Some((step, loss)) = status.steps.zip(status.final_val_loss) {
             // The row of the final evaluation does not contain its kind.
             evaluations.retain(|evaluation| evaluation.step < step);
-            evaluations.push(Evaluation { step, loss, is_full: status.final_is_full });
+            evaluations.push(LossAtStep { step, loss, is_full: status.final_is_full });
         }
         let ends_not_finite = curves.ends_not_finite && status.final_val_loss.is_none();
         let curves = curves.by_statistic;
@@ -210,7 +210,7 @@ impl Run {
 
     /// The last held-out loss and its step; none of a failed run, whose last good one would flatter it.
     #[must_use]
-    pub fn final_loss(&self) -> Option<Evaluation> {
+    pub fn final_loss(&self) -> Option<LossAtStep> {
         self.evaluations.last().copied().filter(|_| !self.is_lost())
     }
 
@@ -247,8 +247,8 @@ impl Run {
     }
 }
 
-fn config(folder: &Path) -> Result<(Config, u64), String> {
-    Config::read(&folder.join("config.toml")).map(|config| (config, 0))
+fn config(folder: &Path) -> Result<(RunFile, u64), String> {
+    RunFile::read(&folder.join("config.toml")).map(|config| (config, 0))
 }
 
 pub(super) fn name(path: &Path, status: &Status) -> String {
@@ -261,7 +261,7 @@ pub(super) fn name(path: &Path, status: &Status) -> String {
 }
 
 /// The plugins that a run used without checks.
-fn unchecked(plugins: &[Plugin]) -> Option<String> {
+fn unchecked(plugins: &[UsedPlugin]) -> Option<String> {
     let unchecked = plugins.iter().filter(|plugin| plugin.checked == Some(false));
     let names: Vec<&str> = unchecked.map(|plugin| plugin.provides.as_str()).collect();
     (!names.is_empty()).then(|| format!("it used plugins without checking them: {}", names.join(", ")))

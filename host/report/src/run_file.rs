@@ -45,12 +45,12 @@ const NEAREST: &str = "nearest-even";
 
 /// The run file: dotted keys and values as they are written there, text without its quotes.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Config {
+pub struct RunFile {
     keys: BTreeMap<String, String>,
     csv_files: CsvFiles,
 }
 
-impl Config {
+impl RunFile {
     /// Reads a run file; empty without one.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{
     group::Group,
     run::Run,
-    run_file::{Config, OF_ALERTS, STATES, is_of},
+    run_file::{OF_ALERTS, RunFile, STATES, is_of},
     status::Status,
 };
 
@@ -91,7 +91,7 @@ pub(super) fn sets(runs: &[Run], groups: &[Group], named: Option<usize>) -> (Vec
     };
     let (mut sets, mut contrasts) = (Vec::new(), Vec::new());
     for (key, members) in by_key {
-        let settings: Vec<&Config> = members.iter().map(|group| config(*group)).collect();
+        let settings: Vec<&RunFile> = members.iter().map(|group| config(*group)).collect();
         let settings = super::group::differing(settings.into_iter());
         let settings = settings.into_iter().filter(|key| !is_of(key, &SAME) && !is_of(key, &TREATMENT));
         let mut set = Set {
@@ -139,12 +139,12 @@ pub(super) fn have_other_data(run: Option<&Status>, other: Option<&Status>) -> b
 }
 
 /// The keys that must be equal for losses to be compared, with their values.
-pub(super) fn set_keys(config: &Config) -> Vec<(&str, &str)> {
+pub(super) fn set_keys(config: &RunFile) -> Vec<(&str, &str)> {
     keys(config, &SAME, true)
 }
 
 /// True if the second is the unquantized run of the first one's seed, and differs only in rounding.
-pub(super) fn are_twins(run: &Config, other: &Config) -> bool {
+pub(super) fn are_twins(run: &RunFile, other: &RunFile) -> bool {
     let rounded = TREATMENT
         .iter()
         .filter(|key| !["optimizer.name", "train.precision"].contains(key))
@@ -157,7 +157,7 @@ pub(super) fn are_twins(run: &Config, other: &Config) -> bool {
         && keys(run, &rounded, false) == keys(other, &rounded, false)
 }
 
-fn keys<'a>(config: &'a Config, prefixes: &[&str], of: bool) -> Vec<(&'a str, &'a str)> {
+fn keys<'a>(config: &'a RunFile, prefixes: &[&str], of: bool) -> Vec<(&'a str, &'a str)> {
     config.differences().filter(|(key, _)| is_of(key, prefixes) == of).collect()
 }
 
@@ -173,7 +173,7 @@ struct Matching<'a> {
 }
 
 impl<'a> Matching<'a> {
-    fn config(&self, group: usize) -> &'a Config {
+    fn config(&self, group: usize) -> &'a RunFile {
         &self.runs[self.groups[group].runs[0]].config
     }
 

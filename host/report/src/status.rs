@@ -15,7 +15,7 @@ use super::{
 
 /// A plugin library that a run used.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Plugin {
+pub struct UsedPlugin {
     /// `format E4M3 0.1.0`.
     pub provides: String,
     /// Of its file.
@@ -98,7 +98,7 @@ pub struct Status {
     /// Version of the host.
     pub host_version: Option<String>,
     /// Libraries it used.
-    pub plugins: Vec<Plugin>,
+    pub plugins: Vec<UsedPlugin>,
     /// Times it was resumed.
     pub resumes: usize,
     /// Sinks that lack rows or events of the run, parts before it was resumed included.
@@ -132,7 +132,7 @@ impl Status {
         let list =
             |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
         let environment = value.get("environment").unwrap_or(&Value::Null);
-        let plugin = |library: &Value| Plugin {
+        let plugin = |library: &Value| UsedPlugin {
             provides: list(library, "provides")
                 .iter()
                 .filter_map(Value::as_str)

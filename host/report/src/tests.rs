@@ -18,7 +18,7 @@ mod sweeps;
 mod unfinished;
 
 use super::{
-    compare::{Choice, Comparison, Verdict},
+    compare::{Choice, Comparison, LossVerdict},
     find::{FoundRuns, find},
     group::{Group, groups},
     page,
@@ -61,13 +61,13 @@ fn compared(folder: &Path) -> (FoundRuns, Vec<Group>, Comparison) {
 /// Values of a chart of runs, as CSV.
 fn chart(found: &FoundRuns, groups: &[Group], comparison: &Comparison, name: &str) -> String {
     let view = page::View::default();
-    let charts = page::Source { title: "t", found, groups, comparison, view: &view }.charts();
+    let charts = page::PageInput { title: "t", found, groups, comparison, view: &view }.charts();
     charts.into_iter().find(|(chart, ..)| chart == name).unwrap().2
 }
 
 fn rendered(title: &str, found: &FoundRuns, groups: &[Group], comparison: &Comparison) -> String {
     let view = page::View::default();
-    page::Source { title, found, groups, comparison, view: &view }.page(false).unwrap()
+    page::PageInput { title, found, groups, comparison, view: &view }.page(false).unwrap()
 }
 
 /// Losses by format, one a seed.
@@ -100,7 +100,7 @@ fn seeds_decide_what_is_told_apart() {
     assert_eq!(labels, ["fp32", "E4M3 w", "E5M2 w"], "the baseline, then by name");
     let one = matrix(&[("E5M2", &[9.0]), ("E4M3", &[2.1])]);
     assert!(one.ranking[0].contains("there is no baseline") && one.baseline().is_none());
-    assert_eq!(one.rows[0].verdict, Verdict::NotComparable);
+    assert_eq!(one.rows[0].verdict, LossVerdict::NotComparable);
 }
 
 #[test]
@@ -109,11 +109,11 @@ fn verdicts_are_about_the_interval() {
         let rows = matrix(&[("none", &[2.0, 2.1]), ("E4M3", losses)]).rows;
         rows.iter().find(|row| row.label == "E4M3 w").unwrap().verdict
     };
-    assert_eq!(verdict(&[2.01, 2.111]), Verdict::Within);
-    assert_eq!(verdict(&[3.0, 3.101]), Verdict::Worse);
-    assert_eq!(verdict(&[1.0, 1.101]), Verdict::Better);
-    assert_eq!(verdict(&[2.0, 2.5]), Verdict::Open, "the interval reaches from far below to far above");
-    assert_eq!(verdict(&[2.1]), Verdict::Within, "of one seed the ratio counts");
+    assert_eq!(verdict(&[2.01, 2.111]), LossVerdict::Within);
+    assert_eq!(verdict(&[3.0, 3.101]), LossVerdict::Worse);
+    assert_eq!(verdict(&[1.0, 1.101]), LossVerdict::Better);
+    assert_eq!(verdict(&[2.0, 2.5]), LossVerdict::Open, "the interval reaches from far below to far above");
+    assert_eq!(verdict(&[2.1]), LossVerdict::Within, "of one seed the ratio counts");
 }
 
 #[test]
@@ -124,12 +124,12 @@ fn a_failed_run_does_not_lend_its_last_good_loss() {
     fs::write(lost.join("run.json"), r#"{"name": "b", "status": "failed", "steps": 10, "error": "NaN"}"#)
         .unwrap();
     let (found, _, comparison) = compared(folder.path());
-    assert_eq!((comparison.rows[1].loss, comparison.rows[1].verdict), (None, Verdict::Failed));
+    assert_eq!((comparison.rows[1].loss, comparison.rows[1].verdict), (None, LossVerdict::Failed));
     // A run that ended with a loss of NaN, as JSON writes it.
     let status = r#"{"name": "c", "status": "completed", "steps": 10, "final_val_loss": null}"#;
     let ended = run(folder.path(), "c", "E5M2", 1, 2.0);
     fs::write(ended.join("run.json"), status).unwrap();
-    assert_eq!(compared(folder.path()).2.rows[2].verdict, Verdict::Failed);
+    assert_eq!(compared(folder.path()).2.rows[2].verdict, LossVerdict::Failed);
     assert!(comparison.notes.iter().any(|note| note.contains("1 of 1 runs have no final loss")));
     let failures = super::failures::of(&found.runs[1]);
     assert_eq!(failures[0].class, "early stop");
@@ -198,7 +198,7 @@ fn runs_of_other_lengths_are_held_against_each_other_where_both_were() {
     let (_, _, comparison) = compared(folder.path());
     let row = &comparison.rows[1];
     // Both evaluated step 5: 2.9 at the end of one, 2.5 on the way of the other.
-    assert_eq!((row.compared_at, row.verdict), (Some([5, 5]), Verdict::Worse));
+    assert_eq!((row.compared_at, row.verdict), (Some([5, 5]), LossVerdict::Worse));
     assert!(comparison.notes.iter().any(|note| note.contains("at step 5, the last at which both")));
     // Nothing but untrained models in common.
     shorten(&folder.path().join("b"), 1, 2.0);
@@ -208,7 +208,7 @@ fn runs_of_other_lengths_are_held_against_each_other_where_both_were() {
     )
     .unwrap();
     let (_, _, comparison) = compared(folder.path());
-    assert_eq!(comparison.rows[1].verdict, Verdict::NotComparable);
+    assert_eq!(comparison.rows[1].verdict, LossVerdict::NotComparable);
     assert!(comparison.notes.iter().any(|note| note.contains("no ratio")), "{:?}", comparison.notes);
 }
 

@@ -8,7 +8,7 @@ use toml::Value;
 
 use super::{
     axes::Assignment,
-    matrix::Matrix,
+    matrix::SweepMatrix,
     names::{self, SEED},
     rates::{LR, to_digits},
 };
@@ -49,7 +49,7 @@ impl Combination {
     }
 }
 
-impl Matrix {
+impl SweepMatrix {
     /// All combinations but those left out; the last axis varies fastest.
     ///
     /// # Errors
@@ -238,7 +238,7 @@ mod tests {
         let combinations = |trials: &str| {
             let path = folder.path().join("m.toml");
             std::fs::write(&path, format!("base = \"base.toml\"\n{trials}{axes}")).unwrap();
-            Matrix::read(&path).unwrap().combinations()
+            SweepMatrix::read(&path).unwrap().combinations()
         };
         let names: Vec<String> = combinations("").unwrap().into_iter().map(|run| run.name).collect();
         assert_eq!(names, ["x_y_s1_z", "x_y_s1_y_z", "x_s1_z", "x_s1_y_z"]);

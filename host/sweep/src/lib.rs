@@ -42,7 +42,7 @@ use bisection::Stable;
 use combine::Combination;
 use folder::{RESULT, SweepFolder};
 use launch::{Ended, Launcher, Local, Slurm};
-use matrix::Matrix;
+use matrix::SweepMatrix;
 use outcome::Outcome;
 use result::{Results, RunResult, WorseThanTwin};
 use successive_halving::Tuned;
@@ -53,9 +53,9 @@ use twins::Twins;
 /// Checks a run file against everything its run needs: plugins, data, device.
 pub type CheckRun<'a> = &'a dyn Fn(RunConfig, &Source) -> Result<(), Diagnostic>;
 
-/// Options of a sweep.
+/// SweepOptions of a sweep.
 #[derive(Debug)]
-pub struct Options {
+pub struct SweepOptions {
     /// Folder of the sweep's folder; the matrix's if missing.
     pub out: Option<PathBuf>,
     /// Processes at a time. Default: one here, and on a cluster as many as have room.
@@ -89,7 +89,7 @@ pub enum LauncherChoice {
 /// A sweep under way.
 #[derive(Debug)]
 pub struct Sweep {
-    matrix: Matrix,
+    matrix: SweepMatrix,
     path: PathBuf,
     combinations: Vec<Combination>,
     only: Vec<String>,
@@ -125,8 +125,8 @@ impl From<Diagnostic> for Halt {
 /// # Errors
 /// The matrix or a combination is refused, before anything is written; or the sweep's folder cannot be written. Runs that fail
 /// are in the results.
-pub fn sweep(path: &Path, options: &Options, check_run: CheckRun<'_>) -> Result<Results, Diagnostic> {
-    let matrix = Matrix::read(path)?;
+pub fn sweep(path: &Path, options: &SweepOptions, check_run: CheckRun<'_>) -> Result<Results, Diagnostic> {
+    let matrix = SweepMatrix::read(path)?;
     let combinations = matrix.combinations()?;
     check_only(&matrix, &combinations, &options.only)?;
     let folder = SweepFolder::at(&folder_of(&matrix, options.out.as_deref())?)?;
@@ -172,8 +172,8 @@ pub fn sweep(path: &Path, options: &Options, check_run: CheckRun<'_>) -> Result<
 /// The folder of a matrix's runs; `out` is the folder of the sweep's folder, instead of the matrix's.
 ///
 /// # Errors
-/// As [`Matrix::read`], or the base run file is needed and cannot be read.
-pub fn folder_of(matrix: &Matrix, out: Option<&Path>) -> Result<PathBuf, Diagnostic> {
+/// As [`SweepMatrix::read`], or the base run file is needed and cannot be read.
+pub fn folder_of(matrix: &SweepMatrix, out: Option<&Path>) -> Result<PathBuf, Diagnostic> {
     let out = match (out, &matrix.out) {
         (Some(out), _) => out.to_path_buf(),
         (None, Some(out)) => PathBuf::from(out),
@@ -183,7 +183,7 @@ pub fn folder_of(matrix: &Matrix, out: Option<&Path>) -> Result<PathBuf, Diagnos
 }
 
 /// Every part of a name occurs in a run's name, and no trials depend on the choice.
-fn check_only(matrix: &Matrix, combinations: &[Combination], only: &[String]) -> Result<(), Diagnostic> {
+fn check_only(matrix: &SweepMatrix, combinations: &[Combination], only: &[String]) -> Result<(), Diagnostic> {
     let is_unknown = |part: &&String| !combinations.iter().any(|run| run.name.contains(part.as_str()));
     if let Some(part) = only.iter().find(is_unknown) {
         let names = combinations.iter().take(3).map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -201,7 +201,7 @@ fn check_only(matrix: &Matrix, combinations: &[Combination], only: &[String]) ->
     Ok(())
 }
 
-fn launcher(folder: &SweepFolder, name: &str, threads: usize, options: &Options) -> Launcher {
+fn launcher(folder: &SweepFolder, name: &str, threads: usize, options: &SweepOptions) -> Launcher {
     match &options.launcher {
         LauncherChoice::Local => {
             Launcher::Local(Local { jobs: options.jobs.unwrap_or(1), threads, sweep: name.to_string() })
@@ -218,7 +218,7 @@ fn launcher(folder: &SweepFolder, name: &str, threads: usize, options: &Options)
 }
 
 /// Threads of each run: those the sweep began with, so that no run's last bits depend on when it was done.
-fn threads(folder: &SweepFolder, options: &Options) -> Result<usize, Diagnostic> {
+fn threads(folder: &SweepFolder, options: &SweepOptions) -> Result<usize, Diagnostic> {
     let began = folder.record()?.and_then(|record| record.threads).map(usize::from);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let wanted = options.threads.unwrap_or((cores / options.jobs.unwrap_or(1)).max(1));

@@ -52,7 +52,7 @@ struct File {
 
 /// A matrix file, in range.
 #[derive(Debug)]
-pub struct Matrix {
+pub struct SweepMatrix {
     pub(super) source: Source,
     /// The base run file.
     pub base: PathBuf,
@@ -71,7 +71,7 @@ pub struct Matrix {
     pub compare: Option<ComparisonChoice>,
 }
 
-impl Matrix {
+impl SweepMatrix {
     /// Reads a matrix file.
     ///
     /// # Errors

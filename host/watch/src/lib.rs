@@ -35,8 +35,8 @@ const TOKEN: usize = 16;
 /// Compares the runs as the user requested.
 pub type Compare = Box<dyn Fn(&FoundRuns, &[Group]) -> Result<Comparison, Diagnostic> + Send + Sync>;
 
-/// Options of the server.
-pub struct Options {
+/// WatchOptions of the server.
+pub struct WatchOptions {
     /// Run folders, folders of run folders, or CSV files.
     pub named: Vec<PathBuf>,
     /// The page's heading.
@@ -51,7 +51,7 @@ pub struct Options {
 ///
 /// # Errors
 /// The port is taken, or the system gives no random numbers.
-pub fn serve(options: Options, announce: impl FnOnce(&str)) -> Result<(), Diagnostic> {
+pub fn serve(options: WatchOptions, announce: impl FnOnce(&str)) -> Result<(), Diagnostic> {
     let failed = |error: io::Error| Diagnostic::run(format!("the page cannot be served ({error})"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let token = token().map_err(failed)?;

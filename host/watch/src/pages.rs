@@ -9,20 +9,20 @@ use altgrad_base::diagnostic::Diagnostic;
 use altgrad_report::{
     find::Reader,
     group,
-    page::{Source, View},
+    page::{PageInput, View},
 };
 
-use crate::Options;
+use crate::WatchOptions;
 
 /// The runs.
 #[derive(Clone)]
 pub(crate) struct Pages {
-    options: Arc<Options>,
+    options: Arc<WatchOptions>,
     reader: Arc<Mutex<Reader>>,
 }
 
 impl Pages {
-    pub(crate) fn new(options: Options) -> Self {
+    pub(crate) fn new(options: WatchOptions) -> Self {
         let reader = Reader::new(&options.named);
         Self { options: Arc::new(options), reader: Arc::new(Mutex::new(reader)) }
     }
@@ -35,7 +35,7 @@ impl Pages {
         let groups = group::groups(&found.runs);
         let comparison = (self.options.compare)(found, &groups)?;
         let (title, view) = (&self.options.title, &View::default());
-        let source = Source { title, found, groups: &groups, comparison: &comparison, view };
+        let source = PageInput { title, found, groups: &groups, comparison: &comparison, view };
         let html = if whole { source.page(true) } else { source.content() }?;
         Ok((html, begun.elapsed()))
     }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use altgrad_report::compare::{Choice, Comparison};
-use altgrad_watch::{Options, serve};
+use altgrad_watch::{WatchOptions, serve};
 
 /// An unfinished run: three rows so far.
 fn run(folder: &Path, name: &str) -> PathBuf {
@@ -31,7 +31,7 @@ fn run(folder: &Path, name: &str) -> PathBuf {
 /// A server of this process: port and token.
 fn served(folder: &Path) -> (u16, String) {
     let (sender, receiver) = mpsc::channel();
-    let options = Options {
+    let options = WatchOptions {
         named: vec![folder.to_path_buf()],
         title: "Live".into(),
         port: 0,

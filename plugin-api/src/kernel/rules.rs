@@ -5,7 +5,7 @@ use crate::KernelOp;
 
 /// The update of an element. Every rule keeps Adam's two moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Rule {
+pub enum UpdateRule {
     /// AdamW: `keep * w - step`.
     Plain,
     /// `keep * w - S * step`.
@@ -24,7 +24,7 @@ pub enum Rule {
     SmoothLinear,
 }
 
-impl Rule {
+impl UpdateRule {
     /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Plain,

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use altgrad_kernel_kit::{Minifloat, Rule, Texts};
+use altgrad_kernel_kit::{Minifloat, Texts, UpdateRule};
 pub use canonical::canonical;
 
 /// The command that writes the committed files.
@@ -27,7 +27,7 @@ pub struct Owner {
 /// All of them.
 pub const OWNERS: [Owner; 2] = [
     Owner { file: "plugins/format-kit/src/kernel_texts", make: Texts::of_format::<Minifloat> },
-    Owner { file: "plugins/optimizer-kit/src/kernel_texts", make: || Texts::of_updates(&Rule::ALL) },
+    Owner { file: "plugins/optimizer-kit/src/kernel_texts", make: || Texts::of_updates(&UpdateRule::ALL) },
 ];
 
 impl Owner {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use altgrad_plugin_api::{KernelLanguage, kernel::rules::Rule};
+use altgrad_plugin_api::{KernelLanguage, kernel::rules::UpdateRule};
 use cubecl_core::{
     Compiler, CubeKernel,
     frontend::BufferCompilationArg,
@@ -138,9 +138,9 @@ pub fn fake_quant<R: Rounder>(mode: Mode, vector: usize) -> KernelDefinition {
 #[rustfmt::skip] // As above.
 pub fn update(kernel: Update, vector: usize) -> KernelDefinition {
     match kernel {
-        Update::Step(Rule::Plain) => define!(update::plain_step::PlainStep: buffer buffer buffer buffer
+        Update::Step(UpdateRule::Plain) => define!(update::plain_step::PlainStep: buffer buffer buffer buffer
             scalar scalar scalar scalar scalar scalar scalar; vector;),
-        Update::Step(Rule::Power) => define!(update::power_step::PowerStep: buffer buffer buffer buffer buffer buffer
+        Update::Step(UpdateRule::Power) => define!(update::power_step::PowerStep: buffer buffer buffer buffer buffer buffer
             scalar scalar scalar scalar scalar scalar scalar
             scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar; vector;),
         Update::Step(rule) => define!(update::step::Step: buffer buffer buffer buffer buffer

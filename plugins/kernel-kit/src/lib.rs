@@ -55,7 +55,7 @@ mod tally;
 mod texts;
 pub mod update;
 
-pub use altgrad_plugin_api::kernel::rules::Rule;
+pub use altgrad_plugin_api::kernel::rules::UpdateRule;
 pub use minifloat::Minifloat;
 pub use rounder::{Grid, Mode, Rounder};
 pub use texts::Texts;

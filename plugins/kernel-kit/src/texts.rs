@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Debug};
 
 use altgrad_plugin_api::{
     InfoField, InfoKind, KernelBuffer, KernelLanguage,
-    kernel::{rules::Rule, table::GridConstant},
+    kernel::{rules::UpdateRule, table::GridConstant},
 };
 use cubecl_core::prelude::KernelDefinition;
 
@@ -58,9 +58,9 @@ impl Texts {
     /// # Panics
     /// As [`Texts::of_format`].
     #[must_use]
-    pub fn of_updates(rules: &[Rule]) -> Self {
+    pub fn of_updates(rules: &[UpdateRule]) -> Self {
         let steps = rules.iter().map(|&rule| Update::Step(rule));
-        let prepare = rules.contains(&Rule::Power).then_some(Update::Prepare);
+        let prepare = rules.contains(&UpdateRule::Power).then_some(Update::Prepare);
         let kernels: Vec<Update> = steps.chain(prepare).collect();
         Self::of(&kernels, |kernel, vector| (kernel.recipe(), expand::update(kernel, vector)))
     }

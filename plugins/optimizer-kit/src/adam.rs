@@ -5,7 +5,7 @@
 
 use altgrad_plugin_api::{Config, OptionSpec, ParamInfo, PluginError, StateSpec, StepScalars};
 
-use crate::{Decay, Moments, rule::Plain};
+use crate::{Decay, Moments, rule::PlainStep};
 
 /// The value of an option for the share of a mean that a step keeps.
 ///
@@ -109,9 +109,9 @@ impl Adam {
         }
     }
 
-    /// Plain AdamW.
+    /// PlainStep AdamW.
     #[must_use]
-    pub fn plain(&self, param: &ParamInfo<'_>, scalars: StepScalars) -> Plain {
-        Plain { keep: self.keep(param, scalars.lr), moments: self.moments(scalars.lr, scalars.update) }
+    pub fn plain(&self, param: &ParamInfo<'_>, scalars: StepScalars) -> PlainStep {
+        PlainStep { keep: self.keep(param, scalars.lr), moments: self.moments(scalars.lr, scalars.update) }
     }
 }

@@ -6,16 +6,16 @@
 use altgrad_plugin_api::{PluginError, Scales, Step};
 use multiversion::multiversion;
 
-use crate::rule::Rule;
+use crate::rule::ElementRule;
 
 /// A parameter, its gradient and its `N` states, `[n]` each.
-pub type Checked<'a, const N: usize> = (&'a mut [f32], &'a [f32], [&'a mut [f32]; N]);
+pub type CheckedBuffers<'a, const N: usize> = (&'a mut [f32], &'a [f32], [&'a mut [f32]; N]);
 
 /// The buffers of a step.
 ///
 /// # Errors
 /// Another number of states, lengths that differ, or an update 0.
-pub fn checked<'a, const N: usize>(step: Step<'a>) -> Result<Checked<'a, N>, PluginError> {
+pub fn checked<'a, const N: usize>(step: Step<'a>) -> Result<CheckedBuffers<'a, N>, PluginError> {
     let Step { info, param, grad, states, scalars, .. } = step;
     if scalars.update == 0 {
         return Err(PluginError::config("updates count from 1, this one is 0"));
@@ -61,12 +61,12 @@ impl<'a> Buffers<'a> {
     }
 
     /// Updates every element.
-    pub fn update<R: Rule>(self, rule: &R) {
+    pub fn update<R: ElementRule>(self, rule: &R) {
         update(rule, self);
     }
 
     /// Updates every element by the rule of its block's scale and inverse.
-    pub fn update_blocks<R: Rule>(self, scales: &Scales<'_>, rule: impl Fn([f32; 2]) -> R) {
+    pub fn update_blocks<R: ElementRule>(self, scales: &Scales<'_>, rule: impl Fn([f32; 2]) -> R) {
         let Self { param, grad, exp_avg, exp_avg_sq } = self;
         for (range, pair) in scales.runs(param.len()) {
             let block = Buffers {
@@ -85,12 +85,12 @@ impl<'a> Buffers<'a> {
     "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
     "x86_64+avx2+bmi1+bmi2+fma"
 ))]
-fn update<R: Rule>(rule: &R, buffers: Buffers<'_>) {
+fn update<R: ElementRule>(rule: &R, buffers: Buffers<'_>) {
     if R::LONG { in_halves(rule, buffers) } else { at_once(rule, buffers) }
 }
 
 #[inline(always)]
-fn at_once<R: Rule>(rule: &R, buffers: Buffers<'_>) {
+fn at_once<R: ElementRule>(rule: &R, buffers: Buffers<'_>) {
     let Buffers { param, grad, exp_avg, exp_avg_sq } = buffers;
     for (((w, &g), m), v) in param.iter_mut().zip(grad).zip(exp_avg).zip(exp_avg_sq) {
         let step = rule.step(*w, g, m, v);
@@ -103,7 +103,7 @@ const PIECE: usize = 512;
 
 /// A CPU has a fixed number of operations in flight: with short chains these belong to more elements.
 #[inline(always)]
-fn in_halves<R: Rule>(rule: &R, buffers: Buffers<'_>) {
+fn in_halves<R: ElementRule>(rule: &R, buffers: Buffers<'_>) {
     let (params, param) = buffers.param.as_chunks_mut::<PIECE>();
     let (grads, grad) = buffers.grad.as_chunks::<PIECE>();
     let (means, exp_avg) = buffers.exp_avg.as_chunks_mut::<PIECE>();
@@ -148,7 +148,7 @@ mod tests {
     const COUNT: usize = 4099;
 
     /// Ten updates, by a loop of that width.
-    fn ten<R: Rule>(rule: &R, update: impl Fn(&R, Buffers<'_>)) -> [Vec<f32>; 3] {
+    fn ten<R: ElementRule>(rule: &R, update: impl Fn(&R, Buffers<'_>)) -> [Vec<f32>; 3] {
         let (mut param, mut m, mut v) = (numbers(1, COUNT), vec![0.0; COUNT], vec![0.0; COUNT]);
         for seed in 0..10 {
             let (grad, exp_avg, exp_avg_sq) = (&numbers(seed << 30, COUNT), &mut m, &mut v);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     /// An element at a time, which no register is wider for.
-    fn one_by_one<R: Rule>(rule: &R, buffers: Buffers<'_>) {
+    fn one_by_one<R: ElementRule>(rule: &R, buffers: Buffers<'_>) {
         for i in 0..COUNT {
             let at = std::hint::black_box(i);
             let (w, g) = (buffers.param[at], buffers.grad[at]);

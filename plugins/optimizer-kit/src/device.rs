@@ -7,7 +7,7 @@ use altgrad_plugin_api::{
     Blocks, FormatSpec, Grid, KernelOp, KernelTarget, KernelText, Launch, ParamInfo, PluginError, Scales,
     grid::MinifloatGrid,
     kernel::{
-        rules::Rule,
+        rules::UpdateRule,
         table::{self, GridConstants},
     },
 };
@@ -16,7 +16,7 @@ use crate::{
     Moments,
     codes::exp2i,
     kernel_texts,
-    rule::{Plain, in_two, is_of_zeros},
+    rule::{PlainStep, in_two, is_of_zeros},
     smooth::Smooth,
 };
 
@@ -57,7 +57,7 @@ pub fn kernel(op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>,
 
 /// One update by a rule; `keep` is the factor of decay.
 #[must_use]
-pub fn step(rule: Rule, keep: f32, moments: &Moments, description: Description) -> Launch {
+pub fn step(rule: UpdateRule, keep: f32, moments: &Moments, description: Description) -> Launch {
     let scalars = factors(keep, moments).chain(description.words());
     Launch { op: rule.op(), scalars: scalars.collect() }
 }
@@ -66,11 +66,11 @@ fn factors(keep: f32, moments: &Moments) -> impl Iterator<Item = u32> {
     [keep.to_bits()].into_iter().chain(moments.words())
 }
 
-impl Plain {
+impl PlainStep {
     /// The same on a device.
     #[must_use]
     pub fn launch(&self) -> Launch {
-        Launch { op: Rule::Plain.op(), scalars: factors(self.keep, &self.moments).collect() }
+        Launch { op: UpdateRule::Plain.op(), scalars: factors(self.keep, &self.moments).collect() }
     }
 }
 
@@ -127,7 +127,7 @@ pub fn power(
     let (whole, rest) = (mean.floor(), mean - mean.floor());
     let ([high, low], rest) = (in_two(p).map(f32::to_bits), (rest as f32).to_bits());
     let description = Description { geometry: [power, whole as i32 as u32, high, low, rest], ..codes };
-    Ok(Some(vec![prepare, step(Rule::Power, keep, moments, description)]))
+    Ok(Some(vec![prepare, step(UpdateRule::Power, keep, moments, description)]))
 }
 
 /// Mean over all elements of log2 of their scale over the first block's: 0 if all are equal.

@@ -1,6 +1,6 @@
 //! Common code of the Adam family of optimizers: options, moments, decay, checks, the geometry of grids, and the loop.
 //!
-//! An optimizer chooses a [`Rule`], the update of one element, and [`Buffers::update`] runs it over a parameter in one pass
+//! An optimizer chooses a [`ElementRule`], the update of one element, and [`Buffers::update`] runs it over a parameter in one pass
 //! without temporaries, compiled for several SIMD widths. Rules use a [`Geometry`] for the spacing at a weight, or a [`Chart`] to
 //! move a number of codes along the grid. A call computes on the calling thread: threads belong to the host, which may update
 //! several parameters at once.
@@ -36,4 +36,4 @@ pub use buffers::Buffers;
 pub use decay::Decay;
 pub use feedback::ErrorFeedback;
 pub use moments::Moments;
-pub use rule::{Chart, Geometry, Rule};
+pub use rule::{Chart, ElementRule, Geometry};

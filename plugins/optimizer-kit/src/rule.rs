@@ -11,7 +11,7 @@ pub use crate::geometry::Geometry;
 use crate::{Moments, exp::exp, geometry::sum_log2_spacing, whole::round};
 
 /// One element's update, in two halves: the length of a step, and its result. A NaN in any input becomes a NaN in the weight.
-pub trait Rule {
+pub trait ElementRule {
     /// True if both halves are long chains of dependent operations: they then run in loops of their own.
     const LONG: bool = false;
     /// The step of a weight, in the rule's own unit; the moments change in place.
@@ -158,14 +158,14 @@ impl<G: Geometry> Factor for Power<G> {
 
 /// AdamW: `w <- keep * w - step`.
 #[derive(Debug, Clone, Copy)]
-pub struct Plain {
+pub struct PlainStep {
     /// The factor of decay.
     pub keep: f32,
     /// Steps in weight units.
     pub moments: Moments,
 }
 
-impl Rule for Plain {
+impl ElementRule for PlainStep {
     #[inline(always)]
     fn step(&self, _: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
         self.moments.step(g, m, v)
@@ -187,7 +187,7 @@ pub struct ScaledStep<F> {
     pub factor: F,
 }
 
-impl<F: Factor> Rule for ScaledStep<F> {
+impl<F: Factor> ElementRule for ScaledStep<F> {
     #[inline(always)]
     fn step(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
         self.factor.at(w) * self.moments.step(g, m, v)
@@ -209,7 +209,7 @@ pub struct ScaledGradient<F> {
     pub factor: F,
 }
 
-impl<F: Factor> Rule for ScaledGradient<F> {
+impl<F: Factor> ElementRule for ScaledGradient<F> {
     #[inline(always)]
     fn step(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
         self.moments.step(self.factor.at(w) * g, m, v)
@@ -239,7 +239,7 @@ pub struct OnChart<C> {
     pub inv_scale: f32,
 }
 
-impl<C: Chart> Rule for OnChart<C> {
+impl<C: Chart> ElementRule for OnChart<C> {
     const LONG: bool = C::LONG;
 
     #[inline(always)]

@@ -10,7 +10,7 @@ mod contract;
 mod recorded;
 
 pub use contract::assert_elements_step_alone;
-pub use recorded::{Replay, assert_close, recorded_rate, replay};
+pub use recorded::{RecordedRun, assert_close, recorded_rate, replay};
 
 /// An optimizer with these options, and defaults for the rest.
 ///
@@ -28,7 +28,7 @@ pub fn optimizer<O: Optimizer>(given: &[(&str, ConfigValue)]) -> Result<O, Plugi
 pub struct Param {
     /// Extents.
     pub shape: Vec<u64>,
-    /// Values, `[n]`.
+    /// SortedValues, `[n]`.
     pub w: Vec<f32>,
     /// States, `[n]` each; made by the first step.
     pub states: Vec<Vec<f32>>,

@@ -9,14 +9,14 @@ use crate::{
 
 /// The geometry of a format.
 #[derive(Debug)]
-pub enum Found {
+pub enum GridGeometry {
     /// Fast.
     Codes(Codes),
     /// Any other grid.
-    Values(Values),
+    Values(SortedValues),
 }
 
-impl Found {
+impl GridGeometry {
     /// The geometry a format's description has.
     ///
     /// # Errors
@@ -28,18 +28,18 @@ impl Found {
         {
             return Ok(Self::Codes(codes));
         }
-        Ok(Self::Values(Values::new(grid)))
+        Ok(Self::Values(SortedValues::new(grid)))
     }
 }
 
 /// A set of values that is searched.
 #[derive(Debug)]
-pub struct Values {
+pub struct SortedValues {
     grid: ValueGrid,
     ends: (f32, f32),
 }
 
-impl Values {
+impl SortedValues {
     /// The geometry of `grid`.
     #[must_use]
     pub fn new(grid: ValueGrid) -> Self {
@@ -47,7 +47,7 @@ impl Values {
     }
 }
 
-impl Geometry for &Values {
+impl Geometry for &SortedValues {
     fn spacing(&self, x: f32) -> f32 {
         self.grid.spacing(x.into()) as f32
     }
@@ -57,7 +57,7 @@ impl Geometry for &Values {
     }
 }
 
-impl Chart for &Values {
+impl Chart for &SortedValues {
     fn ends(&self) -> (f32, f32) {
         self.ends
     }
@@ -78,17 +78,19 @@ mod tests {
     use super::*;
 
     /// Codes of two's complement: one more value below zero than above.
-    fn integers() -> Values {
+    fn integers() -> SortedValues {
         let table: Vec<f32> =
             (0..16).map(|code| if code < 8 { code as f32 } else { code as f32 - 16.0 }).collect();
-        Values::new(ValueGrid::new(&FormatSpec::Table(table.into())).unwrap())
+        SortedValues::new(ValueGrid::new(&FormatSpec::Table(table.into())).unwrap())
     }
 
     #[test]
     fn the_search_agrees_with_bit_arithmetic() {
         let spec = FormatSpec::Minifloat(minifloat(4, 3, Domain::FN).unwrap());
-        let Found::Codes(codes) = Found::new(&spec).unwrap() else { panic!("E4M3 is a minifloat") };
-        let values = &Values::new(ValueGrid::new(&spec).unwrap());
+        let GridGeometry::Codes(codes) = GridGeometry::new(&spec).unwrap() else {
+            panic!("E4M3 is a minifloat")
+        };
+        let values = &SortedValues::new(ValueGrid::new(&spec).unwrap());
         assert_eq!(codes.ends(), values.ends());
         for i in -4480..=4480 {
             let x = i as f32 * 0.1;

@@ -23,7 +23,7 @@ use altgrad_report::{
     group::groups,
     page,
 };
-use altgrad_sweep::matrix::Matrix;
+use altgrad_sweep::matrix::SweepMatrix;
 
 use altgrad_engine::{debug::recording::Recording, load_model::SavedModel, sample};
 use altgrad_plugin_api::{Descriptor, OptionDefault, OptionSpec, PluginKind, RStr};
@@ -138,7 +138,7 @@ fn matrix_file() {
         bytes_a_byte: 1000,
         // Up to ten thousand combinations.
         bytes: 1 << 26,
-        read: |folder| match Matrix::read(&folder.join("matrix.toml")) {
+        read: |folder| match SweepMatrix::read(&folder.join("matrix.toml")) {
             Err(refusal) => readable(&refusal),
             Ok(matrix) => match matrix.combinations() {
                 Err(refusal) => readable(&refusal),

@@ -7,13 +7,13 @@ use altgrad_optimizer_kit::{
     Adam, Buffers, Chart, Moments,
     codes::Codes,
     device,
-    rule::{Linear, MeanSpacing, OnChart, Plain, ScaledGradient, ScaledStep, Spacing},
+    rule::{Linear, MeanSpacing, OnChart, PlainStep, ScaledGradient, ScaledStep, Spacing},
     smooth::Smooth,
 };
 use altgrad_plugin_api::{
     BufferRole, Config, ConfigValue, FormatSpec, Grid, KernelLanguage, KernelOp, KernelText, Launch,
     ParamInfo, QuantParams, RandomKey, Rounding, Step, StepScalars,
-    kernel::{SCRATCH_WORDS, rules::Rule},
+    kernel::{SCRATCH_WORDS, rules::UpdateRule},
 };
 
 use crate::{
@@ -31,7 +31,7 @@ const TOLERANCE: f64 = 1e-6;
 /// All texts in a language.
 #[must_use]
 pub fn texts(language: KernelLanguage) -> Vec<KernelText> {
-    let ops = Rule::ALL.map(Rule::op).into_iter().chain([KernelOp::PREPARE_UPDATE]);
+    let ops = UpdateRule::ALL.map(UpdateRule::op).into_iter().chain([KernelOp::PREPARE_UPDATE]);
     let all = ops.flat_map(|op| [4, 1].map(|vector| text(op, language, vector)));
     all.collect()
 }
@@ -44,7 +44,7 @@ fn text(op: KernelOp, language: KernelLanguage, vector: u32) -> KernelText {
 
 /// An update by a rule: on the CPU, and its launches.
 struct Subjected {
-    rule: Rule,
+    rule: UpdateRule,
     cpu: Box<dyn Fn(Buffers<'_>)>,
     launches: Vec<Launch>,
 }
@@ -71,7 +71,7 @@ fn rules(subject: &Subject, blocks: &Scaled, data: &Data, update: u64) -> Vec<Su
     let (weights, codes) = (adam(1e-8).moments(3e-3, update), adam(1e-16).moments(0.4, update));
     let described = device::codes(grid, AMOUNT).unwrap().unwrap();
     let one = |rule, moments| vec![device::step(rule, keep, moments, described)];
-    let plain = Plain { keep, moments: weights };
+    let plain = PlainStep { keep, moments: weights };
     let spacing = move |[scale, inverse]: [f32; 2]| Spacing { geometry, scale, unit: AMOUNT * inverse };
     let mean = MeanSpacing::new(geometry, &grid.scales, &data.w);
     let steps = move |pair| ScaledStep { keep, moments: codes, factor: spacing(pair) };
@@ -83,18 +83,22 @@ fn rules(subject: &Subject, blocks: &Scaled, data: &Data, update: u64) -> Vec<Su
     };
     let subjected = |rule, launches, cpu| Subjected { rule, cpu, launches };
     let mut all = vec![
-        subjected(Rule::Plain, vec![plain.launch()], by_block(blocks, move |_| plain)),
-        subjected(Rule::Steps, one(Rule::Steps, &codes), by_block(blocks, steps)),
-        subjected(Rule::Gradients, one(Rule::Gradients, &weights), by_block(blocks, gradients)),
+        subjected(UpdateRule::Plain, vec![plain.launch()], by_block(blocks, move |_| plain)),
+        subjected(UpdateRule::Steps, one(UpdateRule::Steps, &codes), by_block(blocks, steps)),
+        subjected(UpdateRule::Gradients, one(UpdateRule::Gradients, &weights), by_block(blocks, gradients)),
         subjected(
-            Rule::Power,
+            UpdateRule::Power,
             device::power(&info, grid, (0.7, 1.5), keep, &weights).unwrap().unwrap(),
             by_block(blocks, powers),
         ),
-        subjected(Rule::Exp, one(Rule::Exp, &codes), by_block(blocks, on_chart(keep, codes, geometry))),
         subjected(
-            Rule::Linear,
-            one(Rule::Linear, &codes),
+            UpdateRule::Exp,
+            one(UpdateRule::Exp, &codes),
+            by_block(blocks, on_chart(keep, codes, geometry)),
+        ),
+        subjected(
+            UpdateRule::Linear,
+            one(UpdateRule::Linear, &codes),
             by_block(blocks, on_chart(keep, codes, Linear(geometry))),
         ),
     ];
@@ -105,8 +109,8 @@ fn rules(subject: &Subject, blocks: &Scaled, data: &Data, update: u64) -> Vec<Su
             by_block(blocks, on_chart(keep, codes, chart)),
             by_block(blocks, on_chart(keep, codes, Linear(chart))),
         ];
-        all.push(subjected(Rule::SmoothExp, one(Rule::SmoothExp), exp));
-        all.push(subjected(Rule::SmoothLinear, one(Rule::SmoothLinear), linear));
+        all.push(subjected(UpdateRule::SmoothExp, one(UpdateRule::SmoothExp), exp));
+        all.push(subjected(UpdateRule::SmoothLinear, one(UpdateRule::SmoothLinear), linear));
     }
     all
 }
@@ -116,7 +120,7 @@ fn on_chart<C: Chart + Copy>(keep: f32, moments: Moments, chart: C) -> impl Fn([
 }
 
 /// An update on the CPU, by the rule of each block.
-fn by_block<R: altgrad_optimizer_kit::Rule>(
+fn by_block<R: altgrad_optimizer_kit::ElementRule>(
     blocks: &Scaled,
     rule: impl Fn([f32; 2]) -> R + 'static,
 ) -> Box<dyn Fn(Buffers<'_>)> {

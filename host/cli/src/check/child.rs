@@ -16,7 +16,7 @@ use std::{
 use crate::ffi;
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_conformance::{
-    Check, Outcome, Subject,
+    Check, CheckResult, Subject,
     lifecycle::{self, Lifecycle},
     optimizers::{self, OptimizerSubject},
     sinks::{self, SinkSubject},
@@ -126,11 +126,11 @@ fn contents(library: &LoadedLibrary) -> Contents {
 
 /// The request to a subject.
 enum Answer {
-    Outcome(Outcome),
+    Outcome(CheckResult),
     Lifecycle(Lifecycle),
 }
 
-fn verdict(outcome: Outcome) -> Verdict {
+fn verdict(outcome: CheckResult) -> Verdict {
     match outcome {
         Ok(altgrad_conformance::Verdict::Passed) => Verdict::Ok,
         Ok(altgrad_conformance::Verdict::Skipped(why)) => Verdict::Skipped(why),

@@ -8,7 +8,7 @@ use std::{fs, io, path::Path};
 
 use crate::ffi;
 use altgrad_base::files;
-use altgrad_conformance::{Outcome, Verdict as Passed};
+use altgrad_conformance::{CheckResult, Verdict as Passed};
 use sha2::{Digest, Sha256};
 
 /// The checks, as reports name them, with their requirements.
@@ -68,7 +68,7 @@ fn memory(statm: &str) -> io::Result<[u64; 2]> {
 }
 
 /// Runs one life cycle after the other and reports what they leave.
-pub(super) fn leaks(life: impl Fn() -> Result<Vec<u8>, String>) -> Outcome {
+pub(super) fn leaks(life: impl Fn() -> Result<Vec<u8>, String>) -> CheckResult {
     let lives = |count: usize| (0..count).try_for_each(|_| life().map(drop));
     let look = || Held::now().map_err(|error| format!("cannot inspect the process ({error})"));
     lives(FIRST)?;

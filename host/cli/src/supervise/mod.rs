@@ -105,9 +105,9 @@ pub(crate) fn limit(limits: &LimitsSection) {
 }
 
 /// A listener that also reports to the supervising process.
-pub(crate) struct Told<'a>(pub &'a mut dyn ProgressListener);
+pub(crate) struct SharedProgress<'a>(pub &'a mut dyn ProgressListener);
 
-impl ProgressListener for Told<'_> {
+impl ProgressListener for SharedProgress<'_> {
     fn claimed(&mut self, folder: &RunFolder) {
         shared().claim(folder.as_claim());
         self.0.claimed(folder);

@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 
-use altgrad_loader::calls::{Mark, Table, Text};
+use altgrad_loader::calls::{Mark, MarkTable, MarkText};
 use altgrad_run_folder::crash_recovery::Claim;
 
 /// Bytes of the longest path that the system takes.
@@ -19,7 +19,7 @@ pub const EXIT: u32 = 1 << 16;
 #[repr(C)]
 pub struct Shared {
     /// The running plugin calls.
-    pub calls: Table,
+    pub calls: MarkTable,
     /// True if it handles signals.
     pub listens: AtomicBool,
     /// True if it ended by itself, and its exit code is its own.
@@ -32,7 +32,7 @@ pub struct Shared {
     pub limits_ms: [AtomicU64; 2],
     fatal_mark: AtomicU64,
     fatal_how: AtomicU32,
-    folder: Text<PATH>,
+    folder: MarkText<PATH>,
     /// Bytes of the folder's path up to the outermost folder that was made for it, plus one; 0 if it was there.
     created: AtomicUsize,
     reopened: AtomicBool,
@@ -52,7 +52,7 @@ impl Shared {
     /// An empty record.
     pub const fn new() -> Self {
         Self {
-            calls: Table::new(),
+            calls: MarkTable::new(),
             listens: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             at_once: AtomicBool::new(false),
@@ -60,7 +60,7 @@ impl Shared {
             limits_ms: [const { AtomicU64::new(0) }; 2],
             fatal_mark: AtomicU64::new(0),
             fatal_how: AtomicU32::new(0),
-            folder: Text::new(),
+            folder: MarkText::new(),
             created: AtomicUsize::new(0),
             reopened: AtomicBool::new(false),
             begun: AtomicBool::new(false),

@@ -16,7 +16,7 @@ use std::{
 use altgrad_base::{diagnostic::Diagnostic, eprintln, print::word};
 use altgrad_loader::{
     notes::Notes,
-    vet::{self, Candidate, Checked, Vet},
+    vet::{self, Candidate, Checked, TrustPolicy},
 };
 use altgrad_plugin_api::PluginKind;
 use clap::Args;
@@ -86,7 +86,7 @@ impl Vetting {
     }
 }
 
-impl Vet for Vetting {
+impl TrustPolicy for Vetting {
     fn allow(&self, library: Candidate<'_>) -> Result<(), Diagnostic> {
         let known = || self.records.read(library.identity).trusted;
         if self.trust == Trust::Named || self.is_own(library.named) || known() {

@@ -7,7 +7,7 @@ use super::{
     statistics::{recomputed, same_counts, same_sums},
 };
 use crate::{
-    Instance, Outcome, Subject, Verdict,
+    CheckResult, Instance, Subject, Verdict,
     compare::{KEY, mode_name, same_values},
     inputs::{NANS, bit_patterns, in_range, scales},
     oracle::Oracle,
@@ -110,7 +110,7 @@ fn made_in_turn(
     Ok(made)
 }
 
-pub(crate) fn block_scales(subject: &Subject) -> Outcome {
+pub(crate) fn block_scales(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let values = values(&oracle);
     for (layout, blocks) in LAYOUTS {

@@ -3,7 +3,7 @@
 use altgrad_plugin_api::{ErrorKind, QuantParams, Scales};
 
 use crate::{
-    Outcome, Subject, Verdict,
+    CheckResult, Subject, Verdict,
     compare::{same, shown},
     inputs::NANS,
     subject::{UNWRITTEN, said},
@@ -13,7 +13,7 @@ fn all_codes(count: usize) -> Vec<u16> {
     (0..count).map(|code| code as u16).collect()
 }
 
-pub(crate) fn decode_codes(subject: &Subject) -> Outcome {
+pub(crate) fn decode_codes(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let codes = all_codes(oracle.by_code().len());
     let values = instance.decoded(&codes)?;
@@ -37,7 +37,7 @@ pub(crate) fn decode_codes(subject: &Subject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(crate) fn encode_codes(subject: &Subject) -> Outcome {
+pub(crate) fn encode_codes(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let (min, max) = oracle.range();
     let table = oracle.by_code().iter().enumerate().filter(|(_, value)| !value.is_nan());
@@ -67,7 +67,7 @@ pub(crate) fn encode_codes(subject: &Subject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(crate) fn encode_nan(subject: &Subject) -> Outcome {
+pub(crate) fn encode_nan(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let has_nan = oracle.by_code().iter().any(|value| value.is_nan());
     // In a table NaN may also mean that a code is unused, so there refusing is right as well.

@@ -3,7 +3,7 @@
 use altgrad_plugin_api::{QuantParams, QuantStats, RandomKey, Rounding};
 
 use crate::{
-    Instance, Outcome, Random, Subject, Verdict,
+    CheckResult, Instance, Random, Subject, Verdict,
     compare::{OneScale, check_rounding, params},
     inputs::{NANS, bit_patterns, edges, in_range, scales, unscaled},
     oracle::Oracle,
@@ -15,7 +15,7 @@ const CALLS: u64 = 300;
 /// Most elements of a call.
 const LENGTH: u64 = 700;
 
-pub(crate) fn random_calls(subject: &Subject) -> Outcome {
+pub(crate) fn random_calls(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let (modes, edges) = (instance.modes()?, edges(&oracle));
     for seed in subject.seed..subject.seed + CALLS {

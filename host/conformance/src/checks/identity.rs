@@ -6,14 +6,14 @@ use altgrad_plugin_api::{
     PluginKind, ValueGrid, texts,
 };
 
-use crate::{Oracle, Outcome, Subject, Verdict, subject::said, subject_names};
+use crate::{CheckResult, Oracle, Subject, Verdict, subject::said, subject_names};
 
-pub(crate) fn descriptor(subject: &Subject) -> Outcome {
+pub(crate) fn descriptor(subject: &Subject) -> CheckResult {
     described(subject.descriptor(), PluginKind::FORMAT)
 }
 
 /// Checks that a plugin of that kind describes itself correctly.
-pub(crate) fn described(descriptor: &Descriptor, kind: PluginKind) -> Outcome {
+pub(crate) fn described(descriptor: &Descriptor, kind: PluginKind) -> CheckResult {
     if descriptor.kind != kind {
         return Err(format!("it describes itself as {}", descriptor.kind));
     }
@@ -37,7 +37,7 @@ pub(crate) fn described(descriptor: &Descriptor, kind: PluginKind) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(crate) fn options(subject: &Subject) -> Outcome {
+pub(crate) fn options(subject: &Subject) -> CheckResult {
     constructed(subject.descriptor(), |config| subject.make(config).map(drop))
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn options(subject: &Subject) -> Outcome {
 pub(crate) fn constructed(
     descriptor: &Descriptor,
     make: impl Fn(&Config) -> Result<(), PluginError>,
-) -> Outcome {
+) -> CheckResult {
     for option in descriptor.options {
         for value in allowed_values(option) {
             let config = Config::resolve(&descriptor.options, [(option.name.to_string(), value.clone())])
@@ -120,7 +120,7 @@ fn impossible_values(option: &OptionSpec) -> Vec<ConfigValue> {
     }
 }
 
-pub(crate) fn spec(subject: &Subject) -> Outcome {
+pub(crate) fn spec(subject: &Subject) -> CheckResult {
     if !subject_names(subject.descriptor()).iter().any(|name| name == subject.name()) {
         return Err(format!("`{}` is not one of the format's names", subject.name()));
     }

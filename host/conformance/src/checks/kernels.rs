@@ -9,7 +9,7 @@ use altgrad_plugin_api::{
     QuantStats, RandomKey, Rounding, launch_scalars,
 };
 
-use crate::{Instance, Outcome, Subject, Verdict, compare::mode_name, subject::said};
+use crate::{CheckResult, Instance, Subject, Verdict, compare::mode_name, subject::said};
 
 /// A role, and whether the kernel must read and write it.
 type Access = (BufferRole, bool, bool);
@@ -44,7 +44,7 @@ fn device(language: KernelLanguage, vector: u32) -> KernelTarget {
     }
 }
 
-pub(crate) fn kernels(subject: &Subject) -> Outcome {
+pub(crate) fn kernels(subject: &Subject) -> CheckResult {
     let instance = subject.instance()?;
     let mut texts = 0;
     for (language_name, language) in LANGUAGES {

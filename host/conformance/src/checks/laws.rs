@@ -4,7 +4,7 @@
 
 use altgrad_plugin_api::{Domain, FormatSpec, Minifloat, QuantStats, Rounding};
 
-use crate::{Instance, Outcome, Random, Subject, Verdict, compare::params, subject::said};
+use crate::{CheckResult, Instance, Random, Subject, Verdict, compare::params, subject::said};
 
 /// Tensors averaged over: the noise of a linear grid follows each tensor's largest element.
 const TENSORS: usize = 256;
@@ -92,7 +92,7 @@ fn known_law(subject: &Subject) -> Result<Option<Law>, String> {
     Ok(law(&spec))
 }
 
-pub(crate) fn sqnr_law(subject: &Subject) -> Outcome {
+pub(crate) fn sqnr_law(subject: &Subject) -> CheckResult {
     let Some((.., expected, _)) = known_law(subject)? else {
         return Ok(Verdict::Skipped("no value is known for this format".into()));
     };
@@ -103,7 +103,7 @@ pub(crate) fn sqnr_law(subject: &Subject) -> Outcome {
     Err(format!("SQNR is {got:.2} dB, {expected} expected within {SQNR_TOLERANCE}"))
 }
 
-pub(crate) fn scaling_law(subject: &Subject) -> Outcome {
+pub(crate) fn scaling_law(subject: &Subject) -> CheckResult {
     let (instance, target) = instance_and_target(subject)?;
     let declares = instance.conventions()?.amax_target.is_some();
     if !declares && subject.instance_and_oracle()?.1.by_code().len() < LEAST_CODES {
@@ -132,7 +132,7 @@ pub(crate) fn scaling_law(subject: &Subject) -> Outcome {
     ))
 }
 
-pub(crate) fn shrinkage_law(subject: &Subject) -> Outcome {
+pub(crate) fn shrinkage_law(subject: &Subject) -> CheckResult {
     let Some((.., Some(expected))) = known_law(subject)? else {
         return Ok(Verdict::Skipped("no value is known for this format".into()));
     };

@@ -3,7 +3,7 @@
 use altgrad_plugin_api::{Blocks, QuantParams, Rounding, Scales};
 
 use crate::{
-    Instance, Outcome, Subject, Verdict,
+    CheckResult, Instance, Subject, Verdict,
     compare::{KEY, mode_name, same_values},
     guarded::{Guarded, Place, announce, no_memory},
     inputs::{in_range, scales},
@@ -15,7 +15,7 @@ const LENGTHS: [usize; 17] = [1, 2, 3, 5, 7, 8, 9, 15, 17, 31, 33, 64, 127, 511,
 /// Elements that share a scale.
 const BLOCK: usize = 32;
 
-pub(crate) fn memory(subject: &Subject) -> Outcome {
+pub(crate) fn memory(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let src = in_range(&oracle, 1.0, LENGTHS[LENGTHS.len() - 1], 121);
     let pairs: Vec<[f32; 2]> = (0..src.len().div_ceil(BLOCK))

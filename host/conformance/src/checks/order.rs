@@ -3,7 +3,7 @@
 use altgrad_plugin_api::Rounding;
 
 use crate::{
-    Outcome, Subject, Verdict,
+    CheckResult, Subject, Verdict,
     compare::{mode_name, params, same, shown},
     inputs::{bit_patterns, edges, in_range, unscaled},
     oracle::Oracle,
@@ -20,7 +20,7 @@ fn ascending(oracle: &Oracle, scale: f32) -> Vec<f32> {
     src
 }
 
-pub(crate) fn idempotence(subject: &Subject) -> Outcome {
+pub(crate) fn idempotence(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     for rounding in instance.modes()? {
         // Powers of two: with others the product with the inverse need not come back.
@@ -38,7 +38,7 @@ pub(crate) fn idempotence(subject: &Subject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(crate) fn monotonicity(subject: &Subject) -> Outcome {
+pub(crate) fn monotonicity(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     for rounding in instance.deterministic_modes()? {
         for scale in SCALES {
@@ -54,7 +54,7 @@ pub(crate) fn monotonicity(subject: &Subject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(crate) fn sign_symmetry(subject: &Subject) -> Outcome {
+pub(crate) fn sign_symmetry(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     if !oracle.symmetric() {
         return Ok(Verdict::Skipped("the values of the format are not symmetric about zero".into()));
@@ -89,7 +89,7 @@ fn mirrors(oracle: &Oracle, x: f32, rounding: Rounding) -> bool {
     plus[0] == plus[1] && minus == plus.map(|value| -value)
 }
 
-pub(crate) fn error_bound(subject: &Subject) -> Outcome {
+pub(crate) fn error_bound(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let src = ascending(&oracle, 1.0);
     for rounding in instance.modes()? {

@@ -6,7 +6,7 @@
 use altgrad_plugin_api::{QuantParams, RandomKey, Rounding};
 
 use crate::{
-    Instance, Outcome, Subject, Verdict,
+    CheckResult, Instance, Subject, Verdict,
     compare::{KEY, lacks, same_values},
     inputs::in_range,
     oracle::Oracle,
@@ -33,11 +33,11 @@ fn keyed(key: RandomKey) -> QuantParams<'static> {
 }
 
 /// Runs a test with one seed, and with another if it fails.
-fn twice(test: impl Fn(u64) -> Result<(), String>) -> Outcome {
+fn twice(test: impl Fn(u64) -> Result<(), String>) -> CheckResult {
     test(KEY.seed).or_else(|_| test(0xab5e_1f00_d5ee)).map(|()| Verdict::Passed)
 }
 
-pub(crate) fn stochastic_keys(subject: &Subject) -> Outcome {
+pub(crate) fn stochastic_keys(subject: &Subject) -> CheckResult {
     let (instance, oracle) = stochastic_or_skip!(subject);
     let src = in_range(&oracle, 1.0, 4096, 91);
     let (expected, _) = instance.quantized(&src, &keyed(KEY))?;
@@ -106,7 +106,7 @@ fn count_up(instance: &Instance, x: f32, cell: &Cell, key: RandomKey) -> Result<
     Ok(values.iter().filter(|&&value| f64::from(value) == cell.2).count())
 }
 
-pub(crate) fn stochastic_unbiased(subject: &Subject) -> Outcome {
+pub(crate) fn stochastic_unbiased(subject: &Subject) -> CheckResult {
     let (instance, oracle) = stochastic_or_skip!(subject);
     for (tensor, cell) in cells(&oracle).iter().enumerate() {
         for (step, share) in [0.02, 0.25, 0.5, 0.7, 0.99].into_iter().enumerate() {
@@ -129,7 +129,7 @@ pub(crate) fn stochastic_unbiased(subject: &Subject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(crate) fn stochastic_chi_square(subject: &Subject) -> Outcome {
+pub(crate) fn stochastic_chi_square(subject: &Subject) -> CheckResult {
     const SHARES: usize = 48;
     let (instance, oracle) = stochastic_or_skip!(subject);
     for cell in &cells(&oracle) {
@@ -157,7 +157,7 @@ pub(crate) fn stochastic_chi_square(subject: &Subject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(crate) fn stochastic_independence(subject: &Subject) -> Outcome {
+pub(crate) fn stochastic_independence(subject: &Subject) -> CheckResult {
     let (instance, oracle) = stochastic_or_skip!(subject);
     for cell in cells(&oracle).iter().take(3) {
         for share in [0.5, 0.2] {

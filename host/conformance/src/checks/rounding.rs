@@ -3,7 +3,7 @@
 use altgrad_plugin_api::{ErrorKind, QuantParams, Rounding};
 
 use crate::{
-    Outcome, Subject, Verdict,
+    CheckResult, Subject, Verdict,
     compare::{check_rounding, lacks, mode_name, params, shown},
     inputs::{NANS, bit_patterns, edges, in_range, scales, unscaled},
     subject::{UNWRITTEN, said},
@@ -18,35 +18,35 @@ const SCALED_EDGES: usize = 1 << 15;
 /// The last of the edges: the ends of the format's range and of f32's.
 const ENDS: usize = 42;
 
-pub(crate) fn nearest_even_edges(subject: &Subject) -> Outcome {
+pub(crate) fn nearest_even_edges(subject: &Subject) -> CheckResult {
     on_edges(subject, Rounding::NEAREST_EVEN)
 }
 
-pub(crate) fn nearest_even_random(subject: &Subject) -> Outcome {
+pub(crate) fn nearest_even_random(subject: &Subject) -> CheckResult {
     on_random(subject, Rounding::NEAREST_EVEN)
 }
 
-pub(crate) fn nearest_away_edges(subject: &Subject) -> Outcome {
+pub(crate) fn nearest_away_edges(subject: &Subject) -> CheckResult {
     on_edges(subject, Rounding::NEAREST_AWAY)
 }
 
-pub(crate) fn nearest_away_random(subject: &Subject) -> Outcome {
+pub(crate) fn nearest_away_random(subject: &Subject) -> CheckResult {
     on_random(subject, Rounding::NEAREST_AWAY)
 }
 
-pub(crate) fn toward_zero_edges(subject: &Subject) -> Outcome {
+pub(crate) fn toward_zero_edges(subject: &Subject) -> CheckResult {
     on_edges(subject, Rounding::TOWARD_ZERO)
 }
 
-pub(crate) fn toward_zero_random(subject: &Subject) -> Outcome {
+pub(crate) fn toward_zero_random(subject: &Subject) -> CheckResult {
     on_random(subject, Rounding::TOWARD_ZERO)
 }
 
-pub(crate) fn stochastic_edges(subject: &Subject) -> Outcome {
+pub(crate) fn stochastic_edges(subject: &Subject) -> CheckResult {
     on_edges(subject, Rounding::STOCHASTIC)
 }
 
-fn on_edges(subject: &Subject, rounding: Rounding) -> Outcome {
+fn on_edges(subject: &Subject, rounding: Rounding) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     if !instance.supports(rounding)? {
         return lacks(rounding);
@@ -67,7 +67,7 @@ fn thinned(edges: &[f32], first: usize) -> Vec<f32> {
     inner.iter().skip(first % step).step_by(step).chain(ends).copied().collect()
 }
 
-fn on_random(subject: &Subject, rounding: Rounding) -> Outcome {
+fn on_random(subject: &Subject, rounding: Rounding) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     if !instance.supports(rounding)? {
         return lacks(rounding);
@@ -83,7 +83,7 @@ fn on_random(subject: &Subject, rounding: Rounding) -> Outcome {
 }
 
 /// A later host may request a mode that is unknown to this plugin: the plugin must refuse it.
-pub(crate) fn unknown_rounding(subject: &Subject) -> Outcome {
+pub(crate) fn unknown_rounding(subject: &Subject) -> CheckResult {
     let instance = subject.instance()?;
     for number in [Rounding::ALL.len() as u32, 77, u32::MAX] {
         let params = QuantParams { rounding: Rounding(number), ..QuantParams::IDENTITY };
@@ -110,7 +110,7 @@ fn small() -> Vec<f32> {
     bits.iter().flat_map(|&bits| [f32::from_bits(bits), -f32::from_bits(bits)]).collect()
 }
 
-pub(crate) fn special_values(subject: &Subject) -> Outcome {
+pub(crate) fn special_values(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let infinities = [f32::INFINITY, f32::NEG_INFINITY];
     for rounding in instance.modes()? {

@@ -6,7 +6,7 @@ use altgrad_plugin_api::{
 };
 
 use crate::{
-    Instance, Outcome, Subject, Verdict,
+    CheckResult, Instance, Subject, Verdict,
     compare::{OneScale, params, same_values, shown},
     inputs::{in_range, mixture},
     oracle::Oracle,
@@ -59,7 +59,7 @@ impl Bits for u16 {
     }
 }
 
-pub(crate) fn shapes(subject: &Subject) -> Outcome {
+pub(crate) fn shapes(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let params = params(3.7, Rounding::NEAREST_EVEN);
     let params = params.lend();
@@ -99,7 +99,7 @@ pub(crate) fn shapes(subject: &Subject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(crate) fn huge(subject: &Subject) -> Outcome {
+pub(crate) fn huge(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let params = params(3.7, Rounding::NEAREST_EVEN);
     let params = params.lend();
@@ -146,7 +146,7 @@ pub(super) fn refused<T: Copy + Bits>(
     if written { Err(format!("{what} is refused, but its destination was written")) } else { Ok(()) }
 }
 
-pub(crate) fn length_mismatch(subject: &Subject) -> Outcome {
+pub(crate) fn length_mismatch(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let (params, kind) = (QuantParams::IDENTITY, ErrorKind::SHAPE);
     for (from, to) in [(8, 5), (8, 11), (1, 0), (0, 1), (1000, 999)] {
@@ -162,7 +162,7 @@ pub(crate) fn length_mismatch(subject: &Subject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(crate) fn wrong_dtype(subject: &Subject) -> Outcome {
+pub(crate) fn wrong_dtype(subject: &Subject) -> CheckResult {
     let instance = subject.instance()?;
     let object = instance.object();
     let (params, shape, kind) = (QuantParams::IDENTITY, [4u64], ErrorKind::DTYPE);
@@ -195,7 +195,7 @@ pub(crate) fn wrong_dtype(subject: &Subject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(crate) fn strange_arguments(subject: &Subject) -> Outcome {
+pub(crate) fn strange_arguments(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let src = mixture(&oracle, 1.0, 61);
     let sane = params(1.0, Rounding::NEAREST_EVEN);

@@ -3,7 +3,7 @@
 use altgrad_plugin_api::{QuantParams, QuantStats, Scales};
 
 use crate::{
-    Instance, Outcome, Subject, Verdict,
+    CheckResult, Instance, Subject, Verdict,
     compare::{mode_name, params, same_values},
     inputs::{mixture, scales},
     oracle::Oracle,
@@ -39,7 +39,10 @@ fn close(got: f64, expected: f64) -> bool {
 }
 
 /// Runs `look` on the statistics of mixtures: those of the call, the recomputed ones, and the place.
-fn on_mixtures(subject: &Subject, look: impl Fn(&QuantStats, &QuantStats) -> Result<(), String>) -> Outcome {
+fn on_mixtures(
+    subject: &Subject,
+    look: impl Fn(&QuantStats, &QuantStats) -> Result<(), String>,
+) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     for rounding in instance.modes()? {
         for (i, scale) in scales(&oracle).into_iter().enumerate() {
@@ -96,15 +99,15 @@ pub(super) fn same_sums(got: &QuantStats, expected: &QuantStats) -> Result<(), S
     Ok(())
 }
 
-pub(crate) fn statistics_counts(subject: &Subject) -> Outcome {
+pub(crate) fn statistics_counts(subject: &Subject) -> CheckResult {
     on_mixtures(subject, same_counts)
 }
 
-pub(crate) fn statistics_sums(subject: &Subject) -> Outcome {
+pub(crate) fn statistics_sums(subject: &Subject) -> CheckResult {
     on_mixtures(subject, same_sums)
 }
 
-pub(crate) fn histogram(subject: &Subject) -> Outcome {
+pub(crate) fn histogram(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     for rounding in instance.modes()? {
         for scale in scales(&oracle) {

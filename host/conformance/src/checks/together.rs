@@ -5,7 +5,7 @@ use std::thread;
 use altgrad_plugin_api::{QuantParams, QuantStats, RandomKey, Rounding};
 
 use crate::{
-    Instance, Outcome, Subject, Verdict,
+    CheckResult, Instance, Subject, Verdict,
     compare::{KEY, OneScale, mode_name, params, same_values},
     inputs::{in_range, mixture},
     subject::{UNWRITTEN, said},
@@ -29,7 +29,7 @@ fn same_made(what: &str, got: &Made, expected: &Made) -> Result<(), String> {
     if got.2 == expected.2 { Ok(()) } else { Err(format!("{what}: the codes differ")) }
 }
 
-pub(crate) fn repeatable(subject: &Subject) -> Outcome {
+pub(crate) fn repeatable(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let src = mixture(&oracle, 3.7, 71);
     // Other calls lie between the two that must agree.
@@ -46,7 +46,7 @@ pub(crate) fn repeatable(subject: &Subject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(crate) fn instances(subject: &Subject) -> Outcome {
+pub(crate) fn instances(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let src = mixture(&oracle, 0.3, 72);
     for mode in instance.modes()? {
@@ -64,7 +64,7 @@ pub(crate) fn instances(subject: &Subject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(crate) fn threads(subject: &Subject) -> Outcome {
+pub(crate) fn threads(subject: &Subject) -> CheckResult {
     const THREADS: usize = 4;
     const ROUNDS: usize = 8;
     let (instance, oracle) = subject.instance_and_oracle()?;
@@ -98,7 +98,7 @@ pub(crate) fn threads(subject: &Subject) -> Outcome {
 /// Calls of an instance, more than a plugin may have counted on.
 pub(crate) const MANY: usize = 120_000;
 
-pub(crate) fn endurance(subject: &Subject) -> Outcome {
+pub(crate) fn endurance(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let src = in_range(&oracle, 3.7, 3, 74);
     let params = params(3.7, Rounding::NEAREST_EVEN);
@@ -118,7 +118,7 @@ pub(crate) fn endurance(subject: &Subject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(crate) fn splits(subject: &Subject) -> Outcome {
+pub(crate) fn splits(subject: &Subject) -> CheckResult {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let src = in_range(&oracle, 3.7, 3001, 73);
     for mode in instance.modes()? {

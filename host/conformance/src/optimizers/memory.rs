@@ -10,7 +10,7 @@ use super::{
     subject::OptimizerSubject,
 };
 use crate::{
-    Outcome, Verdict,
+    CheckResult, Verdict,
     checks::together::MANY,
     guarded::{Guarded, Place, announce, no_memory},
     subject::said,
@@ -23,7 +23,7 @@ const NAME: &str = "h.0.mlp.c_fc.weight";
 /// The parameter that is stepped often.
 const SMALL: &str = "h.0.ln_1.weight";
 
-pub(super) fn memory(subject: &OptimizerSubject) -> Outcome {
+pub(super) fn memory(subject: &OptimizerSubject) -> CheckResult {
     let (object, grids) = (subject.instance()?, grids()?);
     for grid in [None, grids[1].as_ref(), grids[2].as_ref()] {
         for shape in SHAPES {
@@ -84,7 +84,7 @@ fn step(object: &OptimizerObject, param: &Param<'_>, place: Place) -> Result<(),
     if got.bits() == expected.bits() { Ok(()) } else { Err(format!("{what}: another result than elsewhere")) }
 }
 
-pub(super) fn endurance(subject: &OptimizerSubject) -> Outcome {
+pub(super) fn endurance(subject: &OptimizerSubject) -> CheckResult {
     let (object, grids) = (subject.instance()?, grids()?);
     let taken = cases_on_grids(&object, &grids)?;
     let Some(&((name, shape), grid)) = taken.iter().find(|((name, _), _)| *name == SMALL) else {

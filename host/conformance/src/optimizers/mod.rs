@@ -12,7 +12,7 @@ mod subject;
 
 use altgrad_plugin_api::{DType, PluginKind, Scope, StateRole};
 
-use crate::{Check, Outcome, Verdict, checks::identity};
+use crate::{Check, CheckResult, Verdict, checks::identity};
 use call::{CASES, grids, rule_of, states_of};
 pub(crate) use steps::all_steps;
 pub use subject::OptimizerSubject;
@@ -67,15 +67,15 @@ pub fn check(name: &str) -> Option<&'static Check<OptimizerSubject>> {
     checks().iter().find(|check| check.name == name)
 }
 
-fn descriptor(subject: &OptimizerSubject) -> Outcome {
+fn descriptor(subject: &OptimizerSubject) -> CheckResult {
     identity::described(&subject.descriptor, PluginKind::OPTIMIZER)
 }
 
-fn options(subject: &OptimizerSubject) -> Outcome {
+fn options(subject: &OptimizerSubject) -> CheckResult {
     identity::constructed(&subject.descriptor, |config| subject.construct(config).map(drop))
 }
 
-fn states(subject: &OptimizerSubject) -> Outcome {
+fn states(subject: &OptimizerSubject) -> CheckResult {
     let (first, second) = (subject.instance()?, subject.instance()?);
     for (name, shape) in CASES {
         let states = states_of(&first, name, shape)?;
@@ -110,7 +110,7 @@ fn is_plain(name: &str) -> bool {
     (1..=64).contains(&name.len()) && !name.starts_with('.') && name.chars().all(allowed)
 }
 
-fn scope(subject: &OptimizerSubject) -> Outcome {
+fn scope(subject: &OptimizerSubject) -> CheckResult {
     let (first, second) = (subject.instance()?, subject.instance()?);
     for (name, shape) in CASES {
         let scope = call::scope_of(&first, name, shape)?;
@@ -124,7 +124,7 @@ fn scope(subject: &OptimizerSubject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-fn rule(subject: &OptimizerSubject) -> Outcome {
+fn rule(subject: &OptimizerSubject) -> CheckResult {
     let (first, second) = (subject.instance()?, subject.instance()?);
     for grid in grids()? {
         for &case in CASES {

@@ -6,7 +6,7 @@ use super::{
     call::{CASES, Param, TestGrid, cases_on_grids, grids, numbers, rule_of},
     subject::OptimizerSubject,
 };
-use crate::{Outcome, Random, Verdict, subject::said};
+use crate::{CheckResult, Random, Verdict, subject::said};
 
 /// Steps of a check.
 const STEPS: u64 = 20;
@@ -29,7 +29,7 @@ fn stepped<'a>(
     Ok(param)
 }
 
-pub(super) fn finite(subject: &OptimizerSubject) -> Outcome {
+pub(super) fn finite(subject: &OptimizerSubject) -> CheckResult {
     let (object, grids) = (subject.instance()?, grids()?);
     for (case, grid) in cases_on_grids(&object, &grids)? {
         for length in [0.0, 1e-12, 1e-3, 1.0, 1e6] {
@@ -53,7 +53,7 @@ pub(crate) fn all_steps(subject: &OptimizerSubject) -> Result<Vec<u32>, String> 
 }
 
 /// Random parameters, gradients and grids: finite numbers, the same in another instance, and in parts where elements step alone.
-pub(super) fn random_steps(subject: &OptimizerSubject) -> Outcome {
+pub(super) fn random_steps(subject: &OptimizerSubject) -> CheckResult {
     let grids = grids()?;
     for seed in subject.seed..subject.seed + 40 {
         random_life(subject, &grids, &mut Random(seed)).map_err(|fault| format!("seed {seed}: {fault}"))?;
@@ -106,7 +106,7 @@ fn random_life(
     Ok(())
 }
 
-pub(super) fn moves(subject: &OptimizerSubject) -> Outcome {
+pub(super) fn moves(subject: &OptimizerSubject) -> CheckResult {
     let object = subject.instance()?;
     let cases = cases_on_grids(&object, &[None])?;
     if cases.is_empty() {
@@ -122,7 +122,7 @@ pub(super) fn moves(subject: &OptimizerSubject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(super) fn repeatable(subject: &OptimizerSubject) -> Outcome {
+pub(super) fn repeatable(subject: &OptimizerSubject) -> CheckResult {
     let (first, second, grids) = (subject.instance()?, subject.instance()?, grids()?);
     for (case, grid) in cases_on_grids(&first, &grids)? {
         let once = stepped(&first, case, grid, 1e-2)?.bits();
@@ -138,7 +138,7 @@ pub(super) fn repeatable(subject: &OptimizerSubject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(super) fn parts(subject: &OptimizerSubject) -> Outcome {
+pub(super) fn parts(subject: &OptimizerSubject) -> CheckResult {
     let (object, grids) = (subject.instance()?, grids()?);
     let mut checked = false;
     for ((name, shape), grid) in cases_on_grids(&object, &grids)? {
@@ -176,7 +176,7 @@ fn no_panic(what: &str, result: Result<(), PluginError>) -> Result<bool, String>
     }
 }
 
-pub(super) fn not_finite(subject: &OptimizerSubject) -> Outcome {
+pub(super) fn not_finite(subject: &OptimizerSubject) -> CheckResult {
     let (object, grids) = (subject.instance()?, grids()?);
     for ((name, shape), grid) in cases_on_grids(&object, &grids)? {
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e-45] {
@@ -197,7 +197,7 @@ pub(super) fn not_finite(subject: &OptimizerSubject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(super) fn shapes(subject: &OptimizerSubject) -> Outcome {
+pub(super) fn shapes(subject: &OptimizerSubject) -> CheckResult {
     let object = subject.instance()?;
     let shapes: [&[u64]; 9] = [&[], &[0], &[1], &[0, 4], &[4, 0], &[1, 1], &[1, 9], &[9, 1], &[2, 3, 4]];
     let mut checked = false;
@@ -218,7 +218,7 @@ pub(super) fn shapes(subject: &OptimizerSubject) -> Outcome {
     Ok(if checked { Verdict::Passed } else { Verdict::Skipped(NEEDS_GRID.into()) })
 }
 
-pub(super) fn wrong_lengths(subject: &OptimizerSubject) -> Outcome {
+pub(super) fn wrong_lengths(subject: &OptimizerSubject) -> CheckResult {
     let object = subject.instance()?;
     for &(name, shape) in CASES {
         let param = Param::new(&object, name, shape, None)?;

@@ -8,7 +8,7 @@ use super::{
     SinkSubject,
     subject::{ANNOUNCED, Instance},
 };
-use crate::{Outcome, Verdict, subject::said};
+use crate::{CheckResult, Verdict, subject::said};
 
 const LEVELS: [AlertLevel; 3] = [AlertLevel::INFO, AlertLevel::WARN, AlertLevel::ERROR];
 const OUTCOMES: [RunOutcome; 3] = [RunOutcome::COMPLETED, RunOutcome::INTERRUPTED, RunOutcome::FAILED];
@@ -29,7 +29,7 @@ fn run(sink: &mut Instance) -> Result<(), String> {
     sink.summary(&[("final/train_loss", 3.25), ("best/val_loss", f64::NAN)])
 }
 
-pub(super) fn life(subject: &SinkSubject) -> Outcome {
+pub(super) fn life(subject: &SinkSubject) -> CheckResult {
     for outcome in OUTCOMES {
         let scratch = subject.scratch()?;
         let mut sink = subject.opened(&scratch)?;
@@ -41,7 +41,7 @@ pub(super) fn life(subject: &SinkSubject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(super) fn nothing_to_say(subject: &SinkSubject) -> Outcome {
+pub(super) fn nothing_to_say(subject: &SinkSubject) -> CheckResult {
     let scratch = subject.scratch()?;
     subject.opened(&scratch)?.finish(RunOutcome::FAILED)?;
     scratch.closed(Ok(Verdict::Passed))?;
@@ -83,7 +83,7 @@ fn no_panic(call: &str, when: &str, result: Result<(), PluginError>) -> Result<(
     }
 }
 
-pub(super) fn wrong_order(subject: &SinkSubject) -> Outcome {
+pub(super) fn wrong_order(subject: &SinkSubject) -> CheckResult {
     let scratch = subject.scratch()?;
     let mut sink = subject.instance()?;
     any_order(&mut sink, "before `open`")?;
@@ -99,7 +99,7 @@ pub(super) fn wrong_order(subject: &SinkSubject) -> Outcome {
     scratch.closed(Ok(Verdict::Passed))
 }
 
-pub(super) fn instances(subject: &SinkSubject) -> Outcome {
+pub(super) fn instances(subject: &SinkSubject) -> CheckResult {
     let scratches = [subject.scratch()?, subject.scratch()?];
     let mut sinks = [subject.opened(&scratches[0])?, subject.opened(&scratches[1])?];
     for step in 0..20 {
@@ -115,7 +115,7 @@ pub(super) fn instances(subject: &SinkSubject) -> Outcome {
     scratches.iter().try_fold(Verdict::Passed, |verdict, scratch| scratch.closed(Ok(verdict)))
 }
 
-pub(super) fn threads(subject: &SinkSubject) -> Outcome {
+pub(super) fn threads(subject: &SinkSubject) -> CheckResult {
     let scratch = subject.scratch()?;
     let mut sink = subject.instance()?;
     let folder = scratch.run();
@@ -132,7 +132,7 @@ pub(super) fn threads(subject: &SinkSubject) -> Outcome {
     scratch.closed(Ok(Verdict::Passed))
 }
 
-pub(super) fn no_folder(subject: &SinkSubject) -> Outcome {
+pub(super) fn no_folder(subject: &SinkSubject) -> CheckResult {
     let scratch = subject.scratch()?;
     for resume_step in [None, Some(3)] {
         let mut sink = subject.instance()?;

@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, fs, io, path::Path};
 use altgrad_plugin_api::RunOutcome;
 
 use super::SinkSubject;
-use crate::{Outcome, Random, Verdict};
+use crate::{CheckResult, Random, Verdict};
 
 /// Rows.
 const ROWS: u64 = 2_000;
@@ -47,7 +47,7 @@ fn values() -> Vec<Logged> {
     logged
 }
 
-pub(super) fn kept_values(subject: &SinkSubject) -> Outcome {
+pub(super) fn kept_values(subject: &SinkSubject) -> CheckResult {
     let logged = values();
     let scratch = subject.scratch()?;
     let mut sink = subject.opened(&scratch)?;
@@ -122,7 +122,7 @@ impl Found {
         self.written.range(range).next().is_some()
     }
 
-    fn verdict(&self, logged: &[Logged]) -> Outcome {
+    fn verdict(&self, logged: &[Logged]) -> CheckResult {
         let share = |is: &dyn Fn(&Logged) -> bool| {
             logged.iter().filter(|one| is(one)).count() as f64 / logged.len() as f64
         };

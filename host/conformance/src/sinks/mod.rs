@@ -29,7 +29,7 @@ mod subject;
 
 pub use subject::SinkSubject;
 
-use crate::{Check, Outcome, checks::identity, say_if_skipped};
+use crate::{Check, CheckResult, checks::identity, say_if_skipped};
 use altgrad_plugin_api::{PluginKind, Sink};
 
 /// The suite in one place: name, the module that has it, and its requirement.
@@ -116,13 +116,13 @@ pub fn run_on<T: Sink>(name: &str) -> Result<(), String> {
 
 /// Checks that are common to all plugins.
 mod own {
-    use super::{Outcome, PluginKind, SinkSubject, identity};
+    use super::{CheckResult, PluginKind, SinkSubject, identity};
 
-    pub(super) fn descriptor(subject: &SinkSubject) -> Outcome {
+    pub(super) fn descriptor(subject: &SinkSubject) -> CheckResult {
         identity::described(subject.descriptor(), PluginKind::SINK)
     }
 
-    pub(super) fn options(subject: &SinkSubject) -> Outcome {
+    pub(super) fn options(subject: &SinkSubject) -> CheckResult {
         subject
             .scratch()?
             .closed(identity::constructed(subject.descriptor(), |config| subject.make(config).map(drop)))

@@ -12,7 +12,7 @@ use super::{
     rows::names,
     subject::{Instance, Scratch},
 };
-use crate::{Outcome, Random, Verdict};
+use crate::{CheckResult, Random, Verdict};
 
 /// The value of a step as part `part` of the run writes it: a number that occurs nowhere else in a file.
 fn value(step: u64, part: u64) -> f64 {
@@ -62,7 +62,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Finishes and checks the files.
-    fn close(mut self) -> Outcome {
+    fn close(mut self) -> CheckResult {
         self.sink()?.finish(RunOutcome::COMPLETED)?;
         self.sink = None;
         let held = files_hold(&self.scratch.run(), &self.last, &self.overwritten);
@@ -72,7 +72,7 @@ impl<'a> Parts<'a> {
 
 /// Checks that each text file of the folder that holds the last row's value holds every kept step exactly once, and no
 /// other step.
-fn files_hold(folder: &Path, last: &BTreeMap<u64, u64>, overwritten: &[f64]) -> Outcome {
+fn files_hold(folder: &Path, last: &BTreeMap<u64, u64>, overwritten: &[f64]) -> CheckResult {
     let Some((&step, &part)) = last.last_key_value() else { return Ok(Verdict::Passed) };
     let newest = value(step, part).to_string();
     let entries = fs::read_dir(folder).map_err(|error| format!("the run folder is gone ({error})"))?;
@@ -95,7 +95,7 @@ fn files_hold(folder: &Path, last: &BTreeMap<u64, u64>, overwritten: &[f64]) -> 
     Ok(Verdict::Passed)
 }
 
-pub(super) fn resume(subject: &SinkSubject) -> Outcome {
+pub(super) fn resume(subject: &SinkSubject) -> CheckResult {
     for step in [0, 1, 5, 9, 10] {
         for finished in [true, false] {
             let mut parts = Parts::new(subject)?;
@@ -123,7 +123,7 @@ pub(super) fn resume(subject: &SinkSubject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-pub(super) fn resume_again(subject: &SinkSubject) -> Outcome {
+pub(super) fn resume_again(subject: &SinkSubject) -> CheckResult {
     let mut parts = Parts::new(subject)?;
     (0..5).try_for_each(|step| parts.write(step, &[]))?;
     let state = parts.sink()?.state()?;
@@ -144,14 +144,14 @@ pub(super) fn resume_again(subject: &SinkSubject) -> Outcome {
     scratch.closed(Ok(Verdict::Passed))
 }
 
-pub(super) fn random_lives(subject: &SinkSubject) -> Outcome {
+pub(super) fn random_lives(subject: &SinkSubject) -> CheckResult {
     for seed in subject.seed..subject.seed + 12 {
         random_life(subject, seed).map_err(|fault| format!("seed {seed}: {fault}"))?;
     }
     Ok(Verdict::Passed)
 }
 
-fn random_life(subject: &SinkSubject, seed: u64) -> Outcome {
+fn random_life(subject: &SinkSubject, seed: u64) -> CheckResult {
     let mut random = Random(seed);
     let mut below = |bound: u64| random.next_u64() % bound;
     let names = names();

@@ -3,10 +3,10 @@
 use altgrad_plugin_api::{AlertLevel, RunOutcome};
 
 use super::{SinkSubject, subject::Instance};
-use crate::{Outcome, Verdict, checks::together::MANY};
+use crate::{CheckResult, Verdict, checks::together::MANY};
 
 /// A fresh run that is given to `write`, finished, and looked after.
-fn in_a_run(subject: &SinkSubject, write: impl FnOnce(&mut Instance) -> Result<(), String>) -> Outcome {
+fn in_a_run(subject: &SinkSubject, write: impl FnOnce(&mut Instance) -> Result<(), String>) -> CheckResult {
     let scratch = subject.scratch()?;
     let mut sink = subject.opened(&scratch)?;
     write(&mut sink)?;
@@ -62,7 +62,7 @@ pub(super) fn names() -> Vec<String> {
     odd.iter().map(ToString::to_string).chain(["long/".to_string() + &"x".repeat(10_000)]).collect()
 }
 
-pub(super) fn odd_names(subject: &SinkSubject) -> Outcome {
+pub(super) fn odd_names(subject: &SinkSubject) -> CheckResult {
     in_a_run(subject, |sink| {
         for (step, name) in (0..).zip(names()) {
             let fault = |fault| format!("name {name:.40?}: {fault}");
@@ -95,7 +95,7 @@ pub(super) const VALUES: [f64; 14] = [
     -1.5,
 ];
 
-pub(super) fn odd_values(subject: &SinkSubject) -> Outcome {
+pub(super) fn odd_values(subject: &SinkSubject) -> CheckResult {
     in_a_run(subject, |sink| {
         for (step, value) in (0..).zip(VALUES) {
             let row = [("train/loss", value), ("grad_norm_l2/wte.weight", value), ("time/step_ms", value)];
@@ -108,7 +108,7 @@ pub(super) fn odd_values(subject: &SinkSubject) -> Outcome {
     })
 }
 
-pub(super) fn odd_distributions(subject: &SinkSubject) -> Outcome {
+pub(super) fn odd_distributions(subject: &SinkSubject) -> CheckResult {
     in_a_run(subject, |sink| {
         let wide: Vec<f64> = (0..=5_000).map(f64::from).collect();
         let distributions: [(&str, &[f64], &[u64]); 6] = [
@@ -128,7 +128,7 @@ pub(super) fn odd_distributions(subject: &SinkSubject) -> Outcome {
     })
 }
 
-pub(super) fn new_metrics(subject: &SinkSubject) -> Outcome {
+pub(super) fn new_metrics(subject: &SinkSubject) -> CheckResult {
     in_a_run(subject, |sink| {
         for step in 0..40 {
             let name = format!("late/{}", step / 2);
@@ -142,7 +142,7 @@ pub(super) fn new_metrics(subject: &SinkSubject) -> Outcome {
     })
 }
 
-pub(super) fn many_rows(subject: &SinkSubject) -> Outcome {
+pub(super) fn many_rows(subject: &SinkSubject) -> CheckResult {
     in_a_run(subject, |sink| {
         (0..MANY as u64).try_for_each(|step| sink.log(step, &[("train/loss", 1.0 / (1.0 + step as f64))]))
     })

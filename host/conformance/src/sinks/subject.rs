@@ -18,7 +18,7 @@ use altgrad_plugin_api::{
 };
 use tempfile::TempDir;
 
-use crate::{Outcome, subject::said};
+use crate::{CheckResult, subject::said};
 
 /// The constructor of a sink, as the host has it.
 type Make = dyn Fn(&Config) -> Result<SinkObject, PluginError> + Send + Sync;
@@ -226,7 +226,7 @@ impl Scratch {
 
     /// The verdict of a check that has finished with the folder: it fails if anything was written outside the
     /// run folder.
-    pub(crate) fn closed(&self, outcome: Outcome) -> Outcome {
+    pub(crate) fn closed(&self, outcome: CheckResult) -> CheckResult {
         let verdict = outcome?;
         let look = || -> std::io::Result<Option<String>> {
             for name in fs::read_dir(self.folder.path())?.map(|entry| entry.map(|entry| entry.file_name())) {

@@ -20,7 +20,7 @@ struct Case {
 
 fn ids(text: &str) -> Vec<u16> {
     let mut ids = Vec::new();
-    Encoder::new().unwrap().encode(text, &mut ids);
+    Gpt2Encoder::new().unwrap().encode(text, &mut ids);
     ids
 }
 
@@ -95,7 +95,7 @@ const ALPHABET: &[&str] = &[
 
 #[test]
 fn pieces_are_those_of_the_pattern() {
-    let mut encoder = Encoder::new().unwrap();
+    let mut encoder = Gpt2Encoder::new().unwrap();
     for counter in 0..3000 {
         let mut generator = random::at(7, Stream::Sampling, counter);
         let len = generator.random_range(0..24);
@@ -118,7 +118,7 @@ fn a_piece_may_be_as_long_as_it_likes() {
 
 #[test]
 fn what_is_remembered_is_bounded() {
-    let mut encoder = Encoder::new().unwrap();
+    let mut encoder = Gpt2Encoder::new().unwrap();
     let text: String = (0..MOST_REMEMBERED + 1000).map(|n| format!(" {n}")).collect();
     let mut fast = Vec::new();
     encoder.encode(&text, &mut fast);

@@ -19,7 +19,7 @@ use reqwest::{
     header::{ACCEPT_ENCODING, CONTENT_RANGE, RANGE, RETRY_AFTER},
 };
 
-use super::{input, progress::Progress, sources::Archive};
+use super::{input, progress::PrepareProgress, sources::Archive};
 /// The limits of retrying.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
@@ -52,7 +52,7 @@ pub fn fetch(
     archive: &Archive,
     folder: &Path,
     mirror: Option<&str>,
-    progress: &dyn Progress,
+    progress: &dyn PrepareProgress,
 ) -> Result<PathBuf, Diagnostic> {
     let urls = addresses(archive, mirror, |name| env::var(name).ok().filter(|value| !value.is_empty()));
     fetch_from(&urls, archive, folder, Patience::USUAL, progress)
@@ -84,7 +84,7 @@ pub fn fetch_from(
     archive: &Archive,
     folder: &Path,
     patience: Patience,
-    progress: &dyn Progress,
+    progress: &dyn PrepareProgress,
 ) -> Result<PathBuf, Diagnostic> {
     let disk = |error: io::Error| {
         Diagnostic::run(format!("the download cannot be written ({error})")).at(folder.display())
@@ -138,7 +138,7 @@ struct Download<'a> {
     archive: &'a Archive,
     part: &'a Path,
     patience: Patience,
-    progress: &'a dyn Progress,
+    progress: &'a dyn PrepareProgress,
 }
 
 /// The reason why an address fails.

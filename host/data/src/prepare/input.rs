@@ -9,8 +9,8 @@ use std::{
 use altgrad_base::{diagnostic::Diagnostic, files::hex};
 use sha2::{Digest, Sha256};
 
-use super::{progress::Progress, sources::Dataset};
-use crate::meta::Source;
+use super::{progress::PrepareProgress, sources::Dataset};
+use crate::meta::DataSource;
 
 /// The kind of a file, or of an entry of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Input {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub(super) fn fingerprint(&self, progress: &dyn Progress) -> Result<Source, Diagnostic> {
+    pub(super) fn fingerprint(&self, progress: &dyn PrepareProgress) -> Result<DataSource, Diagnostic> {
         let (mut done, total) = (0, self.bytes());
         let mut listing = Sha256::new();
         let mut last = String::new();
@@ -143,7 +143,7 @@ impl Input {
         } else {
             hex(&listing.finalize())
         };
-        Ok(Source { name: name_of(&self.root), files: self.files.len() as u64, bytes: done, sha256 })
+        Ok(DataSource { name: name_of(&self.root), files: self.files.len() as u64, bytes: done, sha256 })
     }
 }
 

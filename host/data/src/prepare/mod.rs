@@ -24,7 +24,7 @@ mod writer;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-pub use self::progress::Progress;
+pub use self::progress::PrepareProgress;
 use self::{
     claim::Claim,
     input::Input,
@@ -36,7 +36,7 @@ use self::{
 };
 use super::{
     gpt2,
-    meta::{Meta, Recipe, Source},
+    meta::{DataSource, Meta, Recipe},
     tokenizer::Tokenizer,
 };
 use altgrad_base::diagnostic::Diagnostic;
@@ -80,7 +80,7 @@ pub struct Request {
 
 /// The result of a preparation.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedData {
     /// The description of the bins.
     pub meta: Meta,
     /// True if the bins existed already.
@@ -93,7 +93,7 @@ pub struct Prepared {
 ///
 /// # Errors
 /// The request is invalid, the archive cannot be fetched, the input cannot be read, or the disk cannot be written.
-pub fn prepare(request: &Request, progress: &dyn Progress) -> Result<Prepared, Diagnostic> {
+pub fn prepare(request: &Request, progress: &dyn PrepareProgress) -> Result<PreparedData, Diagnostic> {
     let layout = check(request)?;
     // Found wrong before a folder is made.
     if let Some(path) = &request.input {
@@ -114,13 +114,13 @@ pub fn prepare(request: &Request, progress: &dyn Progress) -> Result<Prepared, D
     let input = Input::find(&root, request.dataset, &request.out)?;
     let recipe = recipe(request, input.fingerprint(progress)?);
     if let Some(meta) = existing(request, &recipe)? {
-        return Ok(Prepared { skipped: Vec::new(), meta, unchanged: true });
+        return Ok(PreparedData { skipped: Vec::new(), meta, unchanged: true });
     }
     let splitting = Splitting { own: request.own_split, val_fraction: request.val_fraction };
     make(request, recipe, &Pipeline { input: &input, layout: &layout, splitting, progress })
 }
 
-fn make(request: &Request, recipe: Recipe, pipeline: &Pipeline<'_>) -> Result<Prepared, Diagnostic> {
+fn make(request: &Request, recipe: Recipe, pipeline: &Pipeline<'_>) -> Result<PreparedData, Diagnostic> {
     let (tokenizer, separator) = tokenizer(request.tokenizer, pipeline)?;
     let mut skips = Skips::new(request.strict);
     let mut bins = Bins::new(&request.out, separator.clone())?;
@@ -157,7 +157,7 @@ fn make(request: &Request, recipe: Recipe, pipeline: &Pipeline<'_>) -> Result<Pr
         skipped: skips.counts(),
         recipe: Some(recipe),
     };
-    Ok(Prepared { meta: bins.publish(meta)?, unchanged: false, skipped: skips.lines() })
+    Ok(PreparedData { meta: bins.publish(meta)?, unchanged: false, skipped: skips.lines() })
 }
 
 /// Refuses options that do not go together.
@@ -193,7 +193,7 @@ fn check(request: &Request) -> Result<Layout, Diagnostic> {
     Ok(Layout { dataset, language, title: request.title })
 }
 
-fn recipe(request: &Request, source: Source) -> Recipe {
+fn recipe(request: &Request, source: DataSource) -> Recipe {
     Recipe {
         version: recipe_version(request.dataset),
         dataset: request.dataset.name().into(),
@@ -257,7 +257,7 @@ fn existing(request: &Request, recipe: &Recipe) -> Result<Option<Meta>, Diagnost
 /// The first difference between recipes.
 fn difference(made: &Recipe, asked: &Recipe) -> String {
     let say = |what: &str, made: String, asked: String| format!("{what} was {made}, is {asked} now");
-    let source = |source: &Source| format!("{} (sha256 {:.12})", source.name, source.sha256);
+    let source = |source: &DataSource| format!("{} (sha256 {:.12})", source.name, source.sha256);
     if made.dataset != asked.dataset {
         say("the data set", made.dataset.clone(), asked.dataset.clone())
     } else if made.source != asked.source {

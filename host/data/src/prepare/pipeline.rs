@@ -13,7 +13,7 @@ use super::{
     input::Input,
     items::{Content, Ends, Group, Item, Stop},
     layout::{Layout, Split},
-    progress::Progress,
+    progress::PrepareProgress,
     reader,
     skip::{Place, Reason},
 };
@@ -50,7 +50,7 @@ pub(super) struct Pipeline<'a> {
     pub(super) input: &'a Input,
     pub(super) layout: &'a Layout,
     pub(super) splitting: Splitting,
-    pub(super) progress: &'a dyn Progress,
+    pub(super) progress: &'a dyn PrepareProgress,
 }
 
 impl Pipeline<'_> {

@@ -15,7 +15,7 @@ use super::{
     input::{Input, InputFile, InputKind},
     items::{Group, Items, Stop, damaged},
     plain,
-    progress::Progress,
+    progress::PrepareProgress,
     sources::Dataset,
     text,
 };
@@ -28,7 +28,7 @@ pub(super) fn read(
     input: &Input,
     dataset: Dataset,
     sender: &SyncSender<Group>,
-    progress: &dyn Progress,
+    progress: &dyn PrepareProgress,
 ) -> Result<(), Stop> {
     let mut items = Items::new(sender);
     let meter = ByteProgress { progress, total: input.bytes() };
@@ -63,7 +63,7 @@ fn read_file(
 
 /// A reader that reports the bytes read.
 struct ByteProgress<'a> {
-    progress: &'a dyn Progress,
+    progress: &'a dyn PrepareProgress,
     total: u64,
 }
 

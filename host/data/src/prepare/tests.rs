@@ -12,7 +12,7 @@ mod bombs;
 mod texts;
 use bench::{Bench, Silent};
 
-fn run(request: &Request) -> Result<Prepared, Diagnostic> {
+fn run(request: &Request) -> Result<PreparedData, Diagnostic> {
     prepare(request, &Silent)
 }
 

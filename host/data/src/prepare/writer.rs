@@ -33,7 +33,7 @@ pub(super) struct Bins {
 struct Bin {
     file: BufWriter<File>,
     part: PathBuf,
-    stats: meta::Split,
+    stats: meta::SplitBin,
     document: Document,
 }
 
@@ -148,7 +148,7 @@ impl Bins {
                 Ok(entry.insert(Bin {
                     file,
                     part,
-                    stats: meta::Split::default(),
+                    stats: meta::SplitBin::default(),
                     document: Document::default(),
                 }))
             }

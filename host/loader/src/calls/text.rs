@@ -1,4 +1,4 @@
-//! Text in memory that processes share: written once, readable at any time, also by signal handlers.
+//! MarkText in memory that processes share: written once, readable at any time, also by signal handlers.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
@@ -8,18 +8,18 @@ const CUT: &str = "…";
 /// At most `N` bytes of text. All zeros is the empty text.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Text<const N: usize> {
+pub struct MarkText<const N: usize> {
     length: AtomicUsize,
     bytes: [AtomicU8; N],
 }
 
-impl<const N: usize> Default for Text<N> {
+impl<const N: usize> Default for MarkText<N> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<const N: usize> Text<N> {
+impl<const N: usize> MarkText<N> {
     /// The empty text.
     #[must_use]
     pub const fn new() -> Self {

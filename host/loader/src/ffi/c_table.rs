@@ -165,11 +165,11 @@ pub struct CKernel {
 }
 
 /// The reason why a table cannot be used, worded to follow the library or its format in a sentence.
-pub type Fault = String;
+pub type TableFault = String;
 
 impl CLibrary {
     /// Reads a library's tables.
-    pub(super) fn read(table: *const Library) -> Result<Self, Fault> {
+    pub(super) fn read(table: *const Library) -> Result<Self, TableFault> {
         // SAFETY: the address of an exported symbol of a loaded library: `struct_size` and what comes before it fit into any section.
         let magic = unsafe { table.cast::<u64>().read_unaligned() };
         if magic != MAGIC {
@@ -197,7 +197,7 @@ impl CLibrary {
 }
 
 impl CFormat {
-    fn read(table: *const Format) -> Result<Self, Fault> {
+    fn read(table: *const Format) -> Result<Self, TableFault> {
         let table = growing(table, "its table")?;
         let [exponent_bits, significand_bits, bias, domain] = table.minifloat;
         let spec = match table.spec {
@@ -250,7 +250,7 @@ impl CFormat {
 }
 
 impl CKernel {
-    fn read(table: *const Kernel) -> Result<Self, Fault> {
+    fn read(table: *const Kernel) -> Result<Self, TableFault> {
         let table = growing(table, "its table")?;
         let buffers = array(table.buffers, counted(table.buffer_count, "buffers")?, "its buffers")?;
         let info = array(table.info, counted(table.info_count, "info fields")?, "its info fields")?;
@@ -279,8 +279,8 @@ impl CKernel {
                 buffers: buffers.iter().map(buffer).collect(),
                 info: info.iter().map(info_field).collect(),
                 info_words: table.info_words,
-                statistics: statistics.iter().map(word).collect::<Result<_, Fault>>()?,
-                partial_sums: sums.iter().map(sum).collect::<Result<_, Fault>>()?,
+                statistics: statistics.iter().map(word).collect::<Result<_, TableFault>>()?,
+                partial_sums: sums.iter().map(sum).collect::<Result<_, TableFault>>()?,
             },
         })
     }
@@ -297,12 +297,12 @@ fn info_field(&[offset, kind, index, divisor]: &[u32; 4]) -> InfoField {
     InfoField { offset, kind: InfoKind(kind), index, divisor }
 }
 
-fn counted(count: u32, what: &str) -> Result<usize, Fault> {
+fn counted(count: u32, what: &str) -> Result<usize, TableFault> {
     if count > MOST { Err(format!("{count} {what}: the table is damaged")) } else { Ok(count as usize) }
 }
 
 /// A table that begins with its own size.
-fn growing<T: Copy>(table: *const T, what: &str) -> Result<T, Fault> {
+fn growing<T: Copy>(table: *const T, what: &str) -> Result<T, TableFault> {
     if table.is_null() || !table.cast::<u32>().is_aligned() {
         return Err(format!("{what} is null or not aligned"));
     }
@@ -312,7 +312,7 @@ fn growing<T: Copy>(table: *const T, what: &str) -> Result<T, Fault> {
 }
 
 /// A copy of a table that declares a size of `size` bytes.
-fn sized<T: Copy>(table: *const T, size: u32, what: &str) -> Result<T, Fault> {
+fn sized<T: Copy>(table: *const T, size: u32, what: &str) -> Result<T, TableFault> {
     let least = size_of::<T>();
     if (size as usize) < least || !table.is_aligned() {
         return Err(format!("{what} is {size} bytes long, version {} has {least}", Version(C_VERSION)));
@@ -323,7 +323,7 @@ fn sized<T: Copy>(table: *const T, size: u32, what: &str) -> Result<T, Fault> {
 }
 
 /// A static array of a library.
-fn array<T>(first: *const T, count: usize, what: &str) -> Result<&'static [T], Fault> {
+fn array<T>(first: *const T, count: usize, what: &str) -> Result<&'static [T], TableFault> {
     if count == 0 && first.is_null() {
         return Ok(&[]);
     }
@@ -337,7 +337,7 @@ fn array<T>(first: *const T, count: usize, what: &str) -> Result<&'static [T], F
     Ok(unsafe { slice::from_raw_parts(first, count) })
 }
 
-fn text(text: *const c_char, what: &str) -> Result<&'static str, Fault> {
+fn text(text: *const c_char, what: &str) -> Result<&'static str, TableFault> {
     if text.is_null() {
         return Err(format!("`{what}` is null"));
     }

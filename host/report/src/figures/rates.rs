@@ -8,7 +8,7 @@ use crate::{
     draw::{Axis, Kind, Part, Plot},
     group::{Group, differing},
     label::distinction,
-    run_file::Config,
+    run_file::RunFile,
     stats::Sample,
 };
 
@@ -33,7 +33,7 @@ pub(super) fn chart(context: &Context<'_>) -> Chart {
 }
 
 /// Formats, optimizer, the other keys as labels have them, and what distinguishes its set from others.
-fn name(group: &Group, config: &Config, keys: &[&String], set: &Set) -> String {
+fn name(group: &Group, config: &RunFile, keys: &[&String], set: &Set) -> String {
     let others = keys.iter().filter_map(|key| distinction(config, key)).chain(set.what.iter().cloned());
     [Some(group.format.clone()), group.optimizer.clone()]
         .into_iter()

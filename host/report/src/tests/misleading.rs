@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::{chart, compared, run_with};
 use crate::{
-    compare::{Basis, Choice, Comparison, Separated, Verdict, named},
+    compare::{Basis, Choice, Comparison, LossVerdict, Separated, named},
     figures::{Look, View},
     find::find,
     group::groups,
@@ -52,7 +52,7 @@ fn a_rate_sweep_holds_the_best_rate_against_the_best_rate() {
     let row = |label: &str| comparison.rows.iter().find(|row| row.label == label).unwrap();
     assert_eq!(row("E5M2 w · lr 0.003").basis, Some(Basis::BestOf(10)));
     assert_eq!(row("E5M2 w · lr 0.1").p_holm, None, "shown, not tested");
-    assert_eq!(row("fp32 · lr 0.003").verdict, Verdict::Baseline);
+    assert_eq!(row("fp32 · lr 0.003").verdict, LossVerdict::Baseline);
     let note = "The baseline is fp32 · lr 0.003. Other unquantized ones: ";
     assert!(comparison.notes.iter().any(|it| it.starts_with(note)), "{:?}", comparison.notes);
     // The same rate, if the user requests it.
@@ -78,7 +78,7 @@ fn curves_over_rates_are_separate_for_each_storage_and_rounding() {
     let (found, groups, comparison) = compared(folder.path());
     let view = page::View::default();
     let source =
-        page::Source { title: "t", found: &found, groups: &groups, comparison: &comparison, view: &view };
+        page::PageInput { title: "t", found: &found, groups: &groups, comparison: &comparison, view: &view };
     let charts = source.charts();
     let (_, svg, _) = charts.iter().find(|(name, ..)| name == "rates").unwrap();
     for name in ["E4M3 w · adamw · master weights", "E4M3 w · adamw · no master weights"] {
@@ -111,7 +111,7 @@ fn runs_of_other_data_or_length_have_a_baseline_of_their_own() {
     let (_, groups, comparison) = compared(folder.path());
     assert_eq!((groups.len(), comparison.sets.len()), (5, 2));
     assert_eq!(comparison.separated.len(), 3, "{:?}", comparison.ranking);
-    assert!(comparison.rows.iter().all(|row| row.verdict != Verdict::NotComparable));
+    assert!(comparison.rows.iter().all(|row| row.verdict != LossVerdict::NotComparable));
     assert_eq!(
         comparison.notes,
         [
@@ -146,7 +146,7 @@ fn runs_on_different_tokens_are_not_compared() {
     record("b", "4567");
     let comparison = compared(folder.path()).2;
     assert_eq!(comparison.sets.len(), 2);
-    assert!(comparison.rows.iter().all(|row| row.verdict != Verdict::Better));
+    assert!(comparison.rows.iter().all(|row| row.verdict != LossVerdict::Better));
     assert!(comparison.sets.iter().any(|set| set.what == ["data.fingerprint = 4567"]));
     let status =
         |data: Option<&str>| Status { data_fingerprint: data.map(str::to_string), ..Status::default() };

@@ -43,7 +43,8 @@ fn figure(folder: &Path, chart: &str, baseline: &str, view: &page::View, file: &
     let baseline = named(&found.runs, &groups, baseline);
     assert!(baseline.is_some());
     let comparison = Comparison::new(&found.runs, &groups, Choice { baseline, ..Choice::default() });
-    let source = page::Source { title: "t", found: &found, groups: &groups, comparison: &comparison, view };
+    let source =
+        page::PageInput { title: "t", found: &found, groups: &groups, comparison: &comparison, view };
     let charts = source.charts();
     let (_, svg, csv) = charts.iter().find(|(name, ..)| name == chart).unwrap();
     let path = results(file);

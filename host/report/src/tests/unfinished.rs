@@ -6,7 +6,7 @@ use altgrad_metrics::{Role, Statistic, families::rounding::SQNR_DB};
 use tempfile::TempDir;
 
 use super::{chart, compared, run, shorten};
-use crate::{compare::Verdict, run::Run, series::Series};
+use crate::{compare::LossVerdict, run::Run, series::Series};
 
 /// A run with a status that continues after its last good evaluation with a loss that is not finite.
 fn lost(folder: &std::path::Path, name: &str, status: &str) -> Run {
@@ -32,7 +32,7 @@ fn a_run_whose_newest_loss_is_not_finite_has_failed_in_any_state() {
         let (_, _, comparison) = compared(folder.path());
         assert_eq!(
             (comparison.rows[1].loss, comparison.rows[1].verdict),
-            (None, Verdict::Failed),
+            (None, LossVerdict::Failed),
             "{status}"
         );
     }
@@ -70,7 +70,7 @@ fn a_short_run_leaves_heat_maps_their_columns() {
         run.layers.insert(sqnr, [("h.0.mlp.c_fc.weight".to_string(), series)].into());
     }
     let view = crate::page::View::default();
-    let source = crate::page::Source {
+    let source = crate::page::PageInput {
         title: "t",
         found: &found,
         groups: &groups,

@@ -1,6 +1,6 @@
 //! The kernels of optimizers: one pass over a parameter, its gradient and Adam's two moments.
 //!
-//! [`plain_step()`] is AdamW's update, [`step()`] that by another [`Rule`]. [`Rule::Power`] has to know the mean spacing of the whole
+//! [`plain_step()`] is AdamW's update, [`step()`] that by another [`UpdateRule`]. [`UpdateRule::Power`] has to know the mean spacing of the whole
 //! parameter first: [`prepare()`] leaves it in scratch memory for [`power_step()`]. Buffers and scalars come in the order that [`recipe`]
 //! lists; the contract is `plugin-api`'s `kernel` module. A minifloat is described by scalars, so that a rule has one text for all
 //! formats; each block's scale is in a buffer.
@@ -9,7 +9,7 @@
 //! off in the last place. Devices therefore agree with the CPU within a millionth; they are not bit-identical. What is decided
 //! (clamping, signs, NaN) is decided on bits.
 
-use altgrad_plugin_api::kernel::rules::Rule;
+use altgrad_plugin_api::kernel::rules::UpdateRule;
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 
@@ -101,7 +101,7 @@ pub fn step<N: Size>(
     block_rows: u32,
     block_columns: u32,
     blocks_per_row: u32,
-    #[comptime] rule: Rule,
+    #[comptime] rule: UpdateRule,
 ) {
     let moments = Moments { keep, mix1, beta2, mix2, correction2_sqrt, eps, step_size };
     let grid = Description { amount, r2, r3, r4, r5, r6 };
@@ -110,7 +110,7 @@ pub fn step<N: Size>(
     update::<N>(param, grad, exp_avg, exp_avg_sq, scales, &moments, &grid, &blocks, &mean, rule);
 }
 
-/// The same by [`Rule::Power`], after [`prepare()`].
+/// The same by [`UpdateRule::Power`], after [`prepare()`].
 #[cube(launch)]
 pub fn power_step<N: Size>(
     param: &mut [Vector<f32, N>],
@@ -141,7 +141,7 @@ pub fn power_step<N: Size>(
     let grid = Description { amount, r2, r3, r4, r5, r6 };
     let blocks = Blocks { columns, block_rows, block_columns, per_row: blocks_per_row };
     let mean = mean_of(scales, scratch, (param.len() * N::value()) as u32, &grid);
-    update::<N>(param, grad, exp_avg, exp_avg_sq, scales, &moments, &grid, &blocks, &mean, Rule::Power);
+    update::<N>(param, grad, exp_avg, exp_avg_sq, scales, &moments, &grid, &blocks, &mean, UpdateRule::Power);
 }
 
 /// All elements' updates, each at its own scale.
@@ -156,7 +156,7 @@ fn update<N: Size>(
     grid: &Description,
     blocks: &Blocks,
     mean: &Mean,
-    #[comptime] rule: Rule,
+    #[comptime] rule: UpdateRule,
 ) {
     let mut position = ABSOLUTE_POS;
     while position < param.len() {

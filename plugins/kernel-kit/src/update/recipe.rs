@@ -1,6 +1,6 @@
 //! The arguments of each update kernel.
 
-use altgrad_plugin_api::{BufferRole, DType, KernelOp, kernel::rules::Rule};
+use altgrad_plugin_api::{BufferRole, DType, KernelOp, kernel::rules::UpdateRule};
 
 use crate::recipe::{Access, Buffer, Recipe, Scalar, values, words};
 
@@ -8,7 +8,7 @@ use crate::recipe::{Access, Buffer, Recipe, Scalar, values, words};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Update {
     /// [`step`](super::step()), or [`plain_step`](super::plain_step()) and [`power_step`](super::power_step()) for those rules.
-    Step(Rule),
+    Step(UpdateRule),
     /// [`prepare`](super::prepare()).
     Prepare,
 }
@@ -44,9 +44,9 @@ impl Update {
         let (op, buffers, scalars) = match self {
             Self::Step(rule) => {
                 let mut buffers = vec![param(Access::Update), GRAD, state(0), state(1)];
-                buffers.extend((rule != Rule::Plain).then_some(SCALES));
-                buffers.extend((rule == Rule::Power).then_some(scratch(Access::Read)));
-                (rule.op(), buffers, if rule == Rule::Plain { PLAIN_SCALARS } else { STEP_SCALARS })
+                buffers.extend((rule != UpdateRule::Plain).then_some(SCALES));
+                buffers.extend((rule == UpdateRule::Power).then_some(scratch(Access::Read)));
+                (rule.op(), buffers, if rule == UpdateRule::Plain { PLAIN_SCALARS } else { STEP_SCALARS })
             }
             Self::Prepare => {
                 let buffers = vec![param(Access::Read), SCALES, scratch(Access::Update)];

@@ -1,6 +1,6 @@
 //! The update of one element: `optimizer-kit`'s rules, on a device.
 
-use altgrad_plugin_api::kernel::rules::Rule;
+use altgrad_plugin_api::kernel::rules::UpdateRule;
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 
@@ -82,28 +82,28 @@ pub fn apply(
     moments: &Moments,
     grid: &Description,
     mean: &Mean,
-    #[comptime] rule: Rule,
+    #[comptime] rule: UpdateRule,
 ) -> Element {
     let kept = f32::reinterpret(moments.keep) * w;
     let after = match comptime!(rule) {
-        Rule::Plain => plain(w, g, m, v, moments),
-        Rule::Steps => {
+        UpdateRule::Plain => plain(w, g, m, v, moments),
+        UpdateRule::Steps => {
             let factor = geometry::spacing(scale.scale * w, grid) * (grid.amount() * scale.inverse);
             let to = moments.step(g, m, v);
             Element { w: kept - factor * to.step, m: to.m, v: to.v }
         }
-        Rule::Gradients => {
+        UpdateRule::Gradients => {
             let factor = geometry::spacing(scale.scale * w, grid) * (grid.amount() * scale.inverse);
             let to = moments.step(factor * g, m, v);
             Element { w: kept - to.step, m: to.m, v: to.v }
         }
-        Rule::Power => {
+        UpdateRule::Power => {
             let field = i32::cast_from(geometry::field(scale.scale * w, grid.r2));
             let factor = power(field, geometry::log2_ratio(scale.scale, mean.scale), mean, grid);
             let to = moments.step(g, m, v);
             Element { w: kept - factor * to.step, m: to.m, v: to.v }
         }
-        Rule::Exp | Rule::Linear | Rule::SmoothExp | Rule::SmoothLinear => {
+        UpdateRule::Exp | UpdateRule::Linear | UpdateRule::SmoothExp | UpdateRule::SmoothLinear => {
             on_chart(w, kept, g, m, v, scale, moments, grid, rule)
         }
     };
@@ -142,15 +142,15 @@ fn on_chart(
     scale: Scale,
     moments: &Moments,
     grid: &Description,
-    #[comptime] rule: Rule,
+    #[comptime] rule: UpdateRule,
 ) -> Element {
     let from = scale.scale * kept;
     let to = moments.step(spacing(scale.scale * w, grid, rule) * scale.inverse * g, m, v);
     let end = if comptime!(smooth(rule)) { geometry::smooth_end(grid) } else { geometry::end(grid) };
     let codes = -to.step;
     let target = match comptime!(rule) {
-        Rule::Exp => geometry::moved(from, codes, grid),
-        Rule::SmoothExp => geometry::smooth_moved(from, codes, grid),
+        UpdateRule::Exp => geometry::moved(from, codes, grid),
+        UpdateRule::SmoothExp => geometry::smooth_moved(from, codes, grid),
         _ => select(is_nan(codes), nan(codes), clamp(from + codes * spacing(from, grid, rule), -end, end)),
     };
     let stuck = (target >= end && codes > 0.0f32) || (target <= -end && codes < 0.0f32);
@@ -160,12 +160,12 @@ fn on_chart(
 }
 
 /// True if a rule moves along the asinh chart.
-const fn smooth(rule: Rule) -> bool {
-    matches!(rule, Rule::SmoothExp | Rule::SmoothLinear)
+const fn smooth(rule: UpdateRule) -> bool {
+    matches!(rule, UpdateRule::SmoothExp | UpdateRule::SmoothLinear)
 }
 
 /// Spacing on a rule's chart, in stored units.
 #[cube]
-fn spacing(x: f32, grid: &Description, #[comptime] rule: Rule) -> f32 {
+fn spacing(x: f32, grid: &Description, #[comptime] rule: UpdateRule) -> f32 {
     if comptime!(smooth(rule)) { geometry::smooth_spacing(x, grid) } else { geometry::spacing(x, grid) }
 }

@@ -17,7 +17,7 @@ use altgrad_optimizer_kit::{
     buffers::checked,
     codes::Codes,
     one_state::{self, Momentum, Multiplied, Normalized, OneState, Sign},
-    rule::{Linear, MeanSpacing, OnChart, Rule, ScaledGradient, ScaledStep, Spacing},
+    rule::{ElementRule, Linear, MeanSpacing, OnChart, ScaledGradient, ScaledStep, Spacing},
     smooth::Smooth,
     testing::numbers,
 };
@@ -53,7 +53,7 @@ struct Arrays {
     to: Vec<f32>,
 }
 
-fn always<R: Rule + Sync + 'static>(rule: R) -> Update {
+fn always<R: ElementRule + Sync + 'static>(rule: R) -> Update {
     Box::new(move |step| {
         Buffers::of(step)?.update(&rule);
         Ok(())

@@ -12,14 +12,14 @@ const SMALL: f32 = 1e-3;
 
 /// The result of a replay.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Replay {
+pub struct RecordedRun {
     /// The number of recorded parameters that were compared.
     pub compared: usize,
     /// The largest deviation of an element, relative to its magnitude (to 1e-3 if that is larger).
     pub worst: f32,
 }
 
-impl Replay {
+impl RecordedRun {
     /// Prints the largest deviation and holds it to a tolerance.
     ///
     /// # Panics
@@ -46,10 +46,10 @@ pub fn replay(
     recording: &str,
     shapes: &[(&str, &[u64])],
     mut step: impl FnMut(&str, &mut Param, u64, &[f32]) -> Result<(), PluginError>,
-) -> Result<Replay, PluginError> {
+) -> Result<RecordedRun, PluginError> {
     let mut params: Vec<(&str, Param)> =
         shapes.iter().map(|(name, shape)| (*name, Param::new(shape, &[]))).collect();
-    let mut replay = Replay { compared: 0, worst: 0.0 };
+    let mut replay = RecordedRun { compared: 0, worst: 0.0 };
     for line in recording.lines().filter(|line| !line.starts_with('#')) {
         let mut fields = line.splitn(3, ' ');
         let [key, first, rest] = [(); 3].map(|()| fields.next().unwrap_or_default());

@@ -13,12 +13,12 @@ use altgrad_optimizer_kit::{
     grid::{NO_GRID, Unquantized},
     rule::{Linear, OnChart},
     smooth::Smooth,
-    values::Found,
+    values::GridGeometry,
 };
 use altgrad_plugin_api::{
     Config, Descriptor, FormatSpec, Grid, KernelOp, KernelTarget, KernelText, Launch, Optimizer, OptionSpec,
     ParamInfo, PluginError, Scales, Scope, StateSpec, Step, StepScalars, grid::MinifloatGrid,
-    kernel::rules::Rule, texts,
+    kernel::rules::UpdateRule, texts,
 };
 
 #[cfg(test)]
@@ -144,9 +144,9 @@ impl Optimizer for Fp8Manifold {
         if self.asinh {
             return self.step_on(smooth(spec)?, &scales, step);
         }
-        match Found::new(spec)? {
-            Found::Codes(codes) => self.step_on(codes, &scales, step),
-            Found::Values(values) => self.step_on(&values, &scales, step),
+        match GridGeometry::new(spec)? {
+            GridGeometry::Codes(codes) => self.step_on(codes, &scales, step),
+            GridGeometry::Values(values) => self.step_on(&values, &scales, step),
         }
     }
 
@@ -170,10 +170,10 @@ impl Optimizer for Fp8Manifold {
             device::codes(grid, 1.0)?
         };
         let rule = match (self.asinh, self.linear) {
-            (false, false) => Rule::Exp,
-            (false, true) => Rule::Linear,
-            (true, false) => Rule::SmoothExp,
-            (true, true) => Rule::SmoothLinear,
+            (false, false) => UpdateRule::Exp,
+            (false, true) => UpdateRule::Linear,
+            (true, false) => UpdateRule::SmoothExp,
+            (true, true) => UpdateRule::SmoothLinear,
         };
         let keep = self.adam.keep(param, scalars.lr);
         let moments = self.adam.moments(scalars.lr * self.ulp_per_lr, scalars.update);

@@ -34,7 +34,7 @@ pub struct Used {
 
 /// An axis of a matrix that has a factor.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Axis {
+pub struct FactorAxis {
     /// Its elements.
     pub extent: usize,
     /// The number of states that the factor needs; its basis needs as many.
@@ -42,7 +42,7 @@ pub struct Axis {
     left: bool,
 }
 
-impl Axis {
+impl FactorAxis {
     /// The rows of a matrix.
     pub fn rows(rows: u64, columns: u64) -> Self {
         Self { extent: rows as usize, parts: rows.div_ceil(columns) as usize, left: true }

@@ -18,7 +18,7 @@ mod square;
 #[cfg(test)]
 mod tests;
 
-use basis::{Axis, Refresh};
+use basis::{FactorAxis, Refresh};
 use square::Dense;
 
 /// The optimizer.
@@ -137,13 +137,13 @@ impl Optimizer for Soap {
 
 impl Soap {
     /// The axes of a parameter that have a factor, rows first.
-    fn axes(&self, param: &ParamInfo<'_>) -> Vec<Axis> {
+    fn axes(&self, param: &ParamInfo<'_>) -> Vec<FactorAxis> {
         let &[rows, columns] = param.shape.as_slice() else { return Vec::new() };
         let excluded = self.exclude.iter().any(|name| param.name.as_str() == name);
         if excluded || rows == 0 || columns == 0 {
             return Vec::new();
         }
-        let axes = [Axis::rows(rows, columns), Axis::columns(rows, columns)];
+        let axes = [FactorAxis::rows(rows, columns), FactorAxis::columns(rows, columns)];
         axes.into_iter().filter(|axis| (2..=self.max_extent).contains(&(axis.extent as u64))).collect()
     }
 
@@ -162,7 +162,7 @@ impl Soap {
     }
 
     /// An update of a matrix that has at least one factor.
-    fn precondition(&self, step: Step<'_>, axes: &[Axis]) -> Result<(), PluginError> {
+    fn precondition(&self, step: Step<'_>, axes: &[FactorAxis]) -> Result<(), PluginError> {
         let (info, scalars) = (step.info, step.scalars);
         let count = 2 + axes.iter().map(|axis| 2 * axis.parts).sum::<usize>();
         basis::check(&step, count)?;

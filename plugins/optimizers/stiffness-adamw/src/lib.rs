@@ -11,11 +11,11 @@ use altgrad_optimizer_kit::{
     Adam, Buffers, Geometry, device,
     grid::{NO_GRID, Unquantized},
     rule::{MeanSpacing, ScaledGradient, ScaledStep, Spacing},
-    values::Found,
+    values::GridGeometry,
 };
 use altgrad_plugin_api::{
     Config, Descriptor, Grid, KernelOp, KernelTarget, KernelText, Launch, Optimizer, OptionSpec, ParamInfo,
-    PluginError, Scales, Scope, StateSpec, Step, StepScalars, kernel::rules::Rule, texts,
+    PluginError, Scales, Scope, StateSpec, Step, StepScalars, kernel::rules::UpdateRule, texts,
 };
 
 mod schedule;
@@ -149,9 +149,9 @@ impl Optimizer for StiffnessAdamW {
             Buffers::of(step)?.update(&rule);
             return Ok(());
         };
-        match Found::new(grid.spec)? {
-            Found::Codes(codes) => self.step_on(codes, &grid.scales, step),
-            Found::Values(values) => self.step_on(&values, &grid.scales, step),
+        match GridGeometry::new(grid.spec)? {
+            GridGeometry::Codes(codes) => self.step_on(codes, &grid.scales, step),
+            GridGeometry::Values(values) => self.step_on(&values, &grid.scales, step),
         }
     }
 
@@ -170,8 +170,8 @@ impl Optimizer for StiffnessAdamW {
         };
         let (amount, keep) = (self.schedule.at(scalars.update), self.adam.keep(param, scalars.lr));
         let (rule, adam, lr) = match self.placement {
-            Placement::Post(ulp_per_lr) => (Rule::Steps, self.adam, scalars.lr * ulp_per_lr),
-            Placement::Pre(adam) => (Rule::Gradients, adam, scalars.lr),
+            Placement::Post(ulp_per_lr) => (UpdateRule::Steps, self.adam, scalars.lr * ulp_per_lr),
+            Placement::Pre(adam) => (UpdateRule::Gradients, adam, scalars.lr),
             Placement::Power(p) => {
                 let moments = self.adam.moments(scalars.lr, scalars.update);
                 return device::power(param, grid, (p, amount), keep, &moments);

@@ -110,7 +110,7 @@ fn serve(mut stream: TcpStream, file: &[u8], answer: &Answer, seen: &Mutex<Vec<S
 
 struct Silent;
 
-impl Progress for Silent {
+impl PrepareProgress for Silent {
     fn at(&self, _: &str, _: u64, _: Option<u64>) {}
     fn say(&self, _: &str) {}
 }

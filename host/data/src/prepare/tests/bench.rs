@@ -5,10 +5,10 @@ use std::{fs, path::Path};
 use super::super::*;
 use crate::Tokens;
 
-/// Progress without output.
+/// PrepareProgress without output.
 pub(super) struct Silent;
 
-impl Progress for Silent {
+impl PrepareProgress for Silent {
     fn at(&self, _: &str, _: u64, _: Option<u64>) {}
     fn say(&self, _: &str) {}
 }

@@ -94,7 +94,7 @@ fn many_small_bombs_are_one() {
 #[test]
 fn text_that_packs_well_is_read() {
     let bench = Bench::new();
-    let documents = |prepared: Prepared| prepared.meta.splits["train"].documents;
+    let documents = |prepared: PreparedData| prepared.meta.splits["train"].documents;
     // Some 340:1, but no more than anything may unpack to.
     let small = dense(8 << 20);
     let lines = unpacked(&small).len() / (GOOD.len() + 1);

@@ -36,15 +36,15 @@ fn formats() -> [Minifloat; 8] {
 
 #[test]
 fn every_chart_has_kernels_for_minifloats_and_none_for_tables() {
-    use altgrad_plugin_api::kernel::rules::Rule;
+    use altgrad_plugin_api::kernel::rules::UpdateRule;
     let scalars = StepScalars { lr: 1e-3, update: 3 };
     let info = ParamInfo::new("w", &[4, 4][..]);
     let table = FormatSpec::Table(vec![-1.0, 0.0, 1.0, 2.0].into());
     let rules = [
-        ("minifloat", "exp", Rule::Exp),
-        ("minifloat", "linear", Rule::Linear),
-        ("asinh", "exp", Rule::SmoothExp),
-        ("asinh", "linear", Rule::SmoothLinear),
+        ("minifloat", "exp", UpdateRule::Exp),
+        ("minifloat", "linear", UpdateRule::Linear),
+        ("asinh", "exp", UpdateRule::SmoothExp),
+        ("asinh", "linear", UpdateRule::SmoothLinear),
     ];
     for (chart, retraction, rule) in rules {
         let given = [
