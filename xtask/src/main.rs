@@ -94,7 +94,7 @@ fn test(args: &[String]) -> Result<u8, io::Error> {
     }
     command.arg("--").args(of_tests.iter().skip(1));
     if all {
-        command.args(["--include-ignored", "--skip", "on_demand"]);
+        command.args(["--include-ignored", "--skip", "on_demand"]).env("ALTGRAD_ALL", "1");
         if env::var_os("ALTGRAD_FUZZ_CASES").is_none() {
             command.env("ALTGRAD_FUZZ_CASES", "1000");
         }

@@ -260,6 +260,12 @@ pub fn skipped(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
 
+/// True in `cargo xtask test --all`: tests of random inputs then take more of them.
+#[must_use]
+pub fn is_thorough() -> bool {
+    std::env::var_os("ALTGRAD_ALL").is_some()
+}
+
 /// The size of a test that an environment variable sets.
 ///
 /// # Panics

@@ -1,6 +1,6 @@
 //! WGSL text: valid, and on a Vulkan device the same as the CPU implementation.
 
-use altgrad_end_to_end::skipped;
+use altgrad_end_to_end::{is_thorough, skipped};
 use altgrad_plugin_api::{KernelLanguage, KernelText};
 use altgrad_test_kernels::{check, formats, updates, wgsl::VulkanDevice};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
@@ -37,6 +37,11 @@ fn a_vulkan_device_computes_what_the_cpu_does() {
     };
     println!("on {}", device.name);
     for subjects in formats::all() {
-        check::domains(&device, &subjects, KernelLanguage::WGSL, 1 << 18);
+        check::domains(
+            &device,
+            &subjects,
+            KernelLanguage::WGSL,
+            if is_thorough() { 1 << 18 } else { 1 << 14 },
+        );
     }
 }

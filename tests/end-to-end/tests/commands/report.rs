@@ -217,6 +217,7 @@ fn one_seed_ranks_nothing_and_tables_come_in_every_form() {
 }
 
 #[test]
+#[ignore = "--all: a browser"]
 fn the_page_draws_every_chart_in_a_browser_without_errors_or_requests() {
     const NAME: &str = "the_page_draws_every_chart_in_a_browser_without_errors_or_requests";
     let Some(chromium) = browser::chromium() else { return skipped(NAME, "no chromium is installed") };
@@ -255,6 +256,7 @@ fn the_page_draws_every_chart_in_a_browser_without_errors_or_requests() {
 
 /// Text that escaping keeps out of the page, with escaping removed: no script of it runs, and no request is made.
 #[test]
+#[ignore = "--all: a browser"]
 fn markup_that_is_not_the_pages_own_runs_nothing_in_a_browser() {
     const NAME: &str = "markup_that_is_not_the_pages_own_runs_nothing_in_a_browser";
     let Some(chromium) = browser::chromium() else { return skipped(NAME, "no chromium is installed") };

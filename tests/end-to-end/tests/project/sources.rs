@@ -81,6 +81,30 @@ fn unsafe_lines(text: &str) -> usize {
     code.filter(uses).count()
 }
 
+/// `cargo xtask test --all` runs all ignored tests but those on demand, which it knows by their names.
+#[test]
+fn ignored_tests_name_their_tier() {
+    let mark = concat!("#[", "ignore");
+    for (path, text) in sources() {
+        for (at, _) in text.match_indices(mark) {
+            let rest = &text[at + mark.len()..];
+            let name = rest.split("fn ").nth(1).unwrap_or_default();
+            let is_on_demand = rest.starts_with(" = \"on demand: ");
+            assert!(
+                is_on_demand || rest.starts_with(" = \"--all: "),
+                "{path}: {}",
+                &rest[..60.min(rest.len())]
+            );
+            assert_eq!(
+                is_on_demand,
+                name.starts_with("on_demand"),
+                "{path}: {}",
+                &name[..60.min(name.len())]
+            );
+        }
+    }
+}
+
 #[test]
 fn unsafe_code_is_only_in_the_files_that_may_have_it() {
     let mut found = BTreeSet::new();

@@ -35,6 +35,7 @@ fn run_file(format: &str, quant: &str) -> String {
 }
 
 #[test]
+#[ignore = "--all: long runs"]
 fn each_width_trains_and_is_measured() {
     let bench = Bench::new();
     for (format, bits, expected) in FORMATS {
@@ -62,6 +63,7 @@ fn each_width_trains_and_is_measured() {
 
 /// The saved weights of a run without master weights have no more magnitudes than the format has.
 #[test]
+#[ignore = "--all: long runs"]
 fn weights_lie_on_the_grid_of_each_width() {
     let bench = Bench::new();
     for (format, bits, _) in FORMATS {
