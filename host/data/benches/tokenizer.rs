@@ -26,7 +26,9 @@ const DOCUMENT: usize = 16 << 10;
 fn main() {
     let text = match std::env::var("ALTGRAD_BENCH_TEXT") {
         Ok(path) => std::fs::read_to_string(&path).expect("ALTGRAD_BENCH_TEXT names a text file"),
-        Err(_) => altgrad_lawgen::corpus(1, GENERATED).into_iter().map(|act| act.text + "\n").collect(),
+        Err(_) => {
+            altgrad_synthetic_corpus::corpus(1, GENERATED).into_iter().map(|act| act.text + "\n").collect()
+        }
     };
     let documents = cut(&text);
     let all = std::thread::available_parallelism().map_or(1, usize::from);

@@ -29,7 +29,7 @@ impl Corpus {
 }
 
 fn generated(section: &DataSection) -> Result<Corpus, Diagnostic> {
-    let acts = altgrad_lawgen::corpus(LAWGEN_SEED, altgrad_lawgen::MIN_BYTES);
+    let acts = altgrad_synthetic_corpus::corpus(LAWGEN_SEED, altgrad_synthetic_corpus::MIN_BYTES);
     let (mut train, mut val) = (String::new(), String::new());
     for (index, act) in acts.iter().enumerate() {
         let split = if index % LAWGEN_HELD_OUT == LAWGEN_HELD_OUT - 1 { &mut val } else { &mut train };

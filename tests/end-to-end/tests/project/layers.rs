@@ -48,7 +48,7 @@ const FORMAT_KIT: &str = "altgrad-format-kit";
 const HOST: &str = "altgrad-host";
 const KERNEL_GENERATOR: &str = "altgrad-kernel-generator";
 const KERNEL_KIT: &str = "altgrad-kernel-kit";
-const LAWGEN: &str = "altgrad-lawgen";
+const CORPUS: &str = "altgrad-synthetic-corpus";
 const LOADER: &str = "altgrad-loader";
 const METRICS: &str = "altgrad-metrics";
 const OPTIMIZER_KIT: &str = "altgrad-optimizer-kit";
@@ -63,13 +63,13 @@ const WATCH: &str = "altgrad-watch";
 const RULES: &[Rule] = &[
     rule(API, &[]),
     rule(BASE, &[]),
-    rule(LAWGEN, &[]),
+    rule(CORPUS, &[]),
     rule(METRICS, &[]),
     rule(CASTS, &[API]),
     rule(CONFORMANCE, &[API]).tests(&[FORMAT_KIT]),
     rule(CONFIG, &[BASE, CASTS, METRICS]),
     rule(LOADER, &[API, BASE, CONFIG]).tests(&[END_TO_END]),
-    rule(DATA, &[BASE, CONFIG, LAWGEN]).tests(&[END_TO_END]),
+    rule(DATA, &[BASE, CONFIG, CORPUS]).tests(&[END_TO_END]),
     rule(RUN_FOLDER, &[API, BASE]),
     rule(ALERTS, &[API, BASE, CONFIG, METRICS, RUN_FOLDER]),
     rule(SINKS, &[API, BASE, LOADER, METRICS, RUN_FOLDER]).tests(&[CONFIG, END_TO_END]),

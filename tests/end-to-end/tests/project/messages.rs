@@ -88,7 +88,7 @@ fn is_code(path: &str) -> bool {
         "/benches/",
         "kernel_texts",
         "kernel-generator",
-        "host/lawgen",
+        "host/synthetic-corpus",
     ];
     of_program && path.contains("/src/") && !others.iter().any(|part| path.contains(part))
 }
