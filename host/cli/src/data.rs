@@ -230,7 +230,7 @@ fn right_aligned(table: &mut Table) {
 /// Time between plain lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// PrepareProgress: a bar on a terminal, a line now and then elsewhere.
+/// Progress: a bar on a terminal, a line now and then elsewhere.
 struct PreparationProgress {
     quiet: bool,
     bar: Option<ProgressBar>,

@@ -53,7 +53,7 @@ use twins::Twins;
 /// Checks a run file against everything its run needs: plugins, data, device.
 pub type CheckRun<'a> = &'a dyn Fn(RunConfig, &Source) -> Result<(), Diagnostic>;
 
-/// SweepOptions of a sweep.
+/// Options of a sweep.
 #[derive(Debug)]
 pub struct SweepOptions {
     /// Folder of the sweep's folder; the matrix's if missing.

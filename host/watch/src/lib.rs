@@ -35,7 +35,7 @@ const TOKEN: usize = 16;
 /// Compares the runs as the user requested.
 pub type Compare = Box<dyn Fn(&FoundRuns, &[Group]) -> Result<Comparison, Diagnostic> + Send + Sync>;
 
-/// WatchOptions of the server.
+/// Options of the server.
 pub struct WatchOptions {
     /// Run folders, folders of run folders, or CSV files.
     pub named: Vec<PathBuf>,

@@ -109,7 +109,7 @@ impl Adam {
         }
     }
 
-    /// PlainStep AdamW.
+    /// Plain AdamW.
     #[must_use]
     pub fn plain(&self, param: &ParamInfo<'_>, scalars: StepScalars) -> PlainStep {
         PlainStep { keep: self.keep(param, scalars.lr), moments: self.moments(scalars.lr, scalars.update) }

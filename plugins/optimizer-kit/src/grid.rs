@@ -16,7 +16,7 @@ const NAME: &str = "unquantized";
 /// The update of a parameter without a grid.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Unquantized {
-    /// PlainStep AdamW.
+    /// Plain AdamW.
     AdamW,
     /// The values of this format, unscaled.
     As(FormatSpec),

@@ -28,7 +28,7 @@ pub fn optimizer<O: Optimizer>(given: &[(&str, ConfigValue)]) -> Result<O, Plugi
 pub struct Param {
     /// Extents.
     pub shape: Vec<u64>,
-    /// SortedValues, `[n]`.
+    /// Values, `[n]`.
     pub w: Vec<f32>,
     /// States, `[n]` each; made by the first step.
     pub states: Vec<Vec<f32>>,

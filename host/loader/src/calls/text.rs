@@ -1,4 +1,4 @@
-//! MarkText in memory that processes share: written once, readable at any time, also by signal handlers.
+//! Text in memory that processes share: written once, readable at any time, also by signal handlers.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 

@@ -110,7 +110,7 @@ fn post_moves_codes() {
 
 #[test]
 fn post_works_on_decode_tables() {
-    // SortedValues 0 to 6 and -8 to -1, times 2; a hole of 4 at the top.
+    // Values 0 to 6 and -8 to -1, times 2; a hole of 4 at the top.
     let values: Vec<f32> = (0..16).map(|i: i16| f32::from(if i < 8 { i } else { i - 16 }) * 2.0).collect();
     let spec = FormatSpec::Table([&values[..7], &[16.0], &values[8..]].concat().into());
     let moved = first_step(&[], &spec, 1.0, &[3.0, 13.0, -7.0, -3.5], 0.001);

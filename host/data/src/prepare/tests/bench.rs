@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use super::super::*;
 use crate::Tokens;
 
-/// PrepareProgress without output.
+/// Progress without output.
 pub(super) struct Silent;
 
 impl PrepareProgress for Silent {
