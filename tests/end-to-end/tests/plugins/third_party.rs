@@ -64,6 +64,7 @@ fn cargo(bench: &Bench, name: &str, args: &[&str]) -> Command {
 }
 
 #[test]
+#[ignore = "--all: makes the archive"]
 fn the_guides_commands_work_from_the_archive_alone() {
     let bench = Bench::new();
     unpacked(&bench);
@@ -109,6 +110,7 @@ fn the_guides_commands_work_from_the_archive_alone() {
 }
 
 #[test]
+#[ignore = "--all: makes the archive"]
 fn the_archive_is_complete_and_says_what_it_is() {
     let bench = Bench::new();
     let folder = unpacked(&bench);
