@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use altgrad_base::{diagnostic::Diagnostic, println};
 use altgrad_engine::{
-    curvature::{self, Curvature, CurvatureSpec, estimate::Estimate, hessian::RELATIVE_STEP},
+    curvature::{Curvature, CurvatureSpec, estimate::Estimate, hessian::RELATIVE_STEP},
     evaluate::Evaluator,
 };
 use clap::Args;
@@ -51,7 +51,7 @@ pub(super) fn run(args: &CurvatureArgs) -> Result<ExitCode, Diagnostic> {
     // Casts must allow for passes of single sequences.
     model.config.curvature.every = 1;
     let quant = args.model.rounding(&model, &device)?;
-    let rounding = quant.summary();
+    let rounding = quant.plan.summary();
     let evaluator = Evaluator::new(model, quant, &device)?;
     let step = evaluator.step;
     let spec = CurvatureSpec {
@@ -60,7 +60,7 @@ pub(super) fn run(args: &CurvatureArgs) -> Result<ExitCode, Diagnostic> {
         relative_step: args.step,
         seed: args.seed,
     };
-    let found = curvature::measure(&evaluator, (args.split.split(), args.batches), &spec)?;
+    let found = evaluator.curvature(args.split.split(), args.batches, &spec)?;
     if args.json {
         let mut object = to_json(&found);
         object["step"] = json!(step);

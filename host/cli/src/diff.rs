@@ -5,10 +5,10 @@ use std::{
     process::ExitCode,
 };
 
-use altgrad_base::{diagnostic::Diagnostic, eprintln, println};
+use altgrad_base::{diagnostic::Diagnostic, eprintln, println, ulp::INFINITELY_FAR};
 use altgrad_config::{CastPhase, CastTrigger, DeviceChoice, RunConfig, Source};
 use altgrad_engine::{
-    debug::lockstep::{self, Comparison, INFINITELY_FAR, Parting},
+    debug::lockstep::{self, Comparison, Parting},
     setup::ReadyRun,
 };
 use clap::Args;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use altgrad_base::{diagnostic::Diagnostic, println};
 use altgrad_data::Split;
-use altgrad_engine::{evaluate::Evaluator, state::MeanLoss};
+use altgrad_engine::{evaluate::Evaluator, passes::MeanLoss};
 use altgrad_run_folder::record::EvaluationKind;
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -58,7 +58,7 @@ pub(super) struct EvaluateArgs {
 pub(super) fn run(args: &EvaluateArgs) -> Result<ExitCode, Diagnostic> {
     let (device, model) = args.model.open()?;
     let quant = args.model.rounding(&model, &device)?;
-    let (weights, rounding) = (model.weights.display().to_string(), quant.summary());
+    let (weights, rounding) = (model.weights.display().to_string(), quant.plan.summary());
     let batches = args.batches.unwrap_or(model.config.train.eval_batches as u64);
     let evaluator = Evaluator::new(model, quant, &device)?;
     let (split, name) = (args.split.split(), args.split.name());

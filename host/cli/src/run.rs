@@ -15,8 +15,8 @@ use altgrad_config::{RunConfig, Source};
 use altgrad_engine::{
     checkpoint::{Chosen, Start, resume::AUTO},
     device::ComputeDevice,
+    passes::MeanLoss,
     setup::ReadyRun,
-    state::MeanLoss,
     train::{self, ProgressListener, status::RunReport},
 };
 use altgrad_run_folder::{
@@ -135,7 +135,7 @@ fn build_from(args: &RunArgs, resume: &str) -> Result<(ReadyRun, PathBuf, Start)
     let chosen = Chosen::find(resume, &folder)?;
     chosen.inherit(&mut config, &source);
     let mut ready = ReadyRun::build(config, &source)?;
-    let start = chosen.restore(&ready.setup, &mut ready.state, args.resume_anyway)?;
+    let start = chosen.restore(&mut ready, args.resume_anyway)?;
     if start.from.is_none() && !args.quiet {
         eprintln!("no checkpoint in {}: the run starts from the beginning", folder.display());
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{DeviceChoice, PluginsSection, PrecisionChoice, RunConfig};
-use altgrad_engine::{device::ComputeDevice, load_model::SavedModel, quant::QuantContext, setup};
+use altgrad_engine::{device::ComputeDevice, load_model::SavedModel, quant::Quantizer, setup};
 use altgrad_loader::Registry;
 use clap::Args;
 
@@ -45,19 +45,20 @@ impl SavedModelArgs {
         &self,
         model: &SavedModel,
         device: &ComputeDevice,
-    ) -> Result<QuantContext, Diagnostic> {
+    ) -> Result<Quantizer, Diagnostic> {
         if self.full_precision {
-            return Ok(QuantContext::off());
+            return Ok(Quantizer::off());
         }
         let config: &RunConfig = &model.config_in_force()?;
         let formats = config.quant.names_a_format();
         if !formats && config.train.precision == PrecisionChoice::Fp32 {
-            return Ok(QuantContext::off());
+            return Ok(Quantizer::off());
         }
         let section = libraries(config.plugins.clone(), self.plugins.as_deref());
         let registry = if formats { Registry::open(&section) } else { Ok(Registry::default()) };
         registry
             .and_then(|registry| setup::rounding_of(config, &model.source, &registry, device, &model.layout))
+            .map(Quantizer::from)
             .map_err(|error| {
                 error.hint("--plugins DIR names another folder; --full-precision needs no format")
             })

@@ -1,14 +1,15 @@
 //! Evaluation of a saved model on its run's data, as during the run.
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_data::{Batches, Corpus, Split};
+use altgrad_data::{Batch, Batches, Corpus, Split};
 
 use crate::{
+    curvature::{self, Curvature, CurvatureSpec},
     device::ComputeDevice,
     load_model::SavedModel,
     model::{Gpt, Params},
-    quant::QuantContext,
-    state::{MeanLoss, mean_loss},
+    passes::{MeanLoss, mean_loss},
+    quant::Quantizer,
     tensor,
 };
 
@@ -17,7 +18,7 @@ use crate::{
 pub struct Evaluator {
     pub(crate) gpt: Gpt,
     pub(crate) params: Params,
-    pub(crate) quant: QuantContext,
+    pub(crate) quant: Quantizer,
     pub(crate) batches: Batches,
     /// Number of updates of the weights, if known.
     pub step: Option<u64>,
@@ -29,11 +30,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// The data cannot be read or differ from those that the model was trained on, or the checkpoint is damaged.
-    pub fn new(
-        model: SavedModel,
-        mut quant: QuantContext,
-        device: &ComputeDevice,
-    ) -> Result<Self, Diagnostic> {
+    pub fn new(model: SavedModel, mut quant: Quantizer, device: &ComputeDevice) -> Result<Self, Diagnostic> {
         let data = &model.config.data;
         let corpus = Corpus::open(data).map_err(|error| error.at(model.source.locate("data.dataset")))?;
         model.check_vocab(&corpus.tokenizer)?;
@@ -51,7 +48,7 @@ impl Evaluator {
         }
         if let Some(state) = &state {
             quant.restore_history(&state.quant)?;
-            quant.begin_step(state.step);
+            quant.state.step = state.step;
         }
         let batches = Batches::new(corpus, model.config.run.seed, data.batch_size, data.block_size);
         let gpt = Gpt { shape: model.shape, gelu: model.config.model.gelu };
@@ -66,6 +63,15 @@ impl Evaluator {
     /// A plugin or the device failed.
     pub fn sampled(&self, split: Split, count: u64) -> Result<MeanLoss, Diagnostic> {
         mean_loss(&self.gpt, &self.params, &self.quant, self.batches.sample(split, count))
+    }
+
+    /// The curvature of the loss of the first `count` batches that evaluations sample.
+    ///
+    /// # Errors
+    /// A plugin or the device failed.
+    pub fn curvature(&self, split: Split, count: u64, spec: &CurvatureSpec) -> Result<Curvature, Diagnostic> {
+        let batches: Vec<Batch> = self.batches.sample(split, count).collect();
+        curvature::measure(&self.gpt, (&self.params, &self.quant), &batches, spec)
     }
 
     /// The loss of every token of a split but the first.

@@ -1,8 +1,8 @@
 //! The engine: model, quantization, training, metrics, alerts and checkpoints.
 //!
-//! A run file becomes a [`setup::ReadyRun`] ([`setup`]): an immutable setup and a mutable [`state`]. [`train`] runs the
-//! step loop: gradients of the [`model`] under [`quant`], the update by [`optimizer`], one record of [`metrics`] per step,
-//! [`altgrad_alerts`] on that record, and [`checkpoint`]s of the state. [`debug`] holds the tools that compare runs and find the
+//! A run file becomes a [`setup::ReadyRun`] ([`setup`]): an immutable setup and a mutable [`state`]. A [`mod@step`] has the gradients of the
+//! [`model`] under [`quant`] ([`passes`]), the update by [`optimizer`], and one record of [`metrics`]. [`train`] is the loop over steps, with
+//! [`altgrad_alerts`] on each record and [`checkpoint`]s of the state. [`debug`] holds the tools that compare runs and find the
 //! first value that is not finite, [`mod@bench`] times steps.
 //!
 //! This is the only crate that depends on burn. It does not depend on the command line, sweeps or reports. Nothing is written
@@ -35,6 +35,7 @@ pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod optimizer;
+pub mod passes;
 #[cfg(feature = "gpu")]
 mod probe;
 pub mod quant;
@@ -43,6 +44,7 @@ pub mod sample;
 pub mod setup;
 pub mod small_numbers;
 pub mod state;
+pub mod step;
 pub mod tensor;
 pub mod tensor_file;
 pub mod trace;

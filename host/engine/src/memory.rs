@@ -13,7 +13,7 @@ use altgrad_config::{
 use crate::{
     cpu_ops,
     device::ComputeDevice,
-    model::{GptShape, mlp},
+    model::{GptShape, widths},
     quant::Role,
 };
 
@@ -137,7 +137,7 @@ fn mlp_widths(shape: &GptShape) -> (f64, f64) {
     match shape.parts.mlp {
         MlpChoice::Gelu => (4.0 * n_embd, 4.0 * n_embd),
         choice => {
-            (mlp::up_width(choice, shape.n_embd) as f64, mlp::hidden_width(choice, shape.n_embd) as f64)
+            (widths::up_width(choice, shape.n_embd) as f64, widths::hidden_width(choice, shape.n_embd) as f64)
         }
     }
 }

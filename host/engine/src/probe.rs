@@ -4,14 +4,13 @@
 //! must therefore show in a value.
 
 use burn::backend::{DispatchDevice, ops::FloatTensorOps as _};
-use burn::tensor::{Shape, TensorData};
+use burn::tensor::{Device, Shape, TensorData};
 use burn_cubecl::{CubeBackend, CubeDevice};
 use cubecl::{cmma, prelude::*};
 use half::bf16;
 
 use crate::{
     caught::caught,
-    device::ComputeDevice,
     kernel_text::{download, upload},
 };
 
@@ -28,13 +27,13 @@ const WARP: u32 = 32;
 ///
 /// # Errors
 /// What failed, in words.
-pub(crate) fn check(device: &ComputeDevice) -> Result<(), String> {
-    let DispatchDevice::Cube(cube) = device.tensors.as_dispatch() else { return Err("it is no GPU".into()) };
+pub(crate) fn check(device: &Device, multiplies_bf16_fast: bool) -> Result<(), String> {
+    let DispatchDevice::Cube(cube) = device.as_dispatch() else { return Err("it is no GPU".into()) };
     let found = caught(|| compute(cube))?;
     if found != RESULTS {
         return Err(format!("a first kernel computed {found:?}, not {RESULTS:?}"));
     }
-    if !device.multiplies_bf16_fast() {
+    if !multiplies_bf16_fast {
         return Ok(());
     }
     // Every element is the sum of SIDE products of ones.

@@ -11,7 +11,7 @@ use altgrad_data::Batch;
 use altgrad_engine::{
     device::ComputeDevice,
     model::{Dropout, Forward, Gpt, GptShape, Layout, Parts, weights},
-    quant::QuantContext,
+    quant::{QuantPass, Quantizer},
     tensor,
 };
 use serde::Deserialize;
@@ -51,12 +51,12 @@ fn distance(file: &str, (bias, tie_weights): (bool, bool), gelu: GeluChoice, exp
     let device = ComputeDevice::cpu().tensors;
     let values = weights::read(&fixture(file), &layout).unwrap();
     let weights: Vec<_> = values.into_iter().map(|values| tensor::flat(values, &device)).collect();
-    let quant = QuantContext::off();
+    let quant = Quantizer::off();
     let dropout = Dropout::off();
     let pass = Forward {
         layout: &layout,
         weights: &weights,
-        quant: &quant,
+        quant: &QuantPass::new(&quant),
         micro_batch: 0,
         dropout,
         trace: None,

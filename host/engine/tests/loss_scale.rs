@@ -9,7 +9,7 @@ use std::{fs, time::Duration};
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_end_to_end::stage;
 use altgrad_engine::{
-    metrics::MetricRecord, setup::ReadyRun, state::DynamicLossScale, train::step, train::step::AppliedUpdate,
+    metrics::MetricRecord, setup::ReadyRun, state::DynamicLossScale, step, step::AppliedUpdate,
 };
 use tempfile::TempDir;
 
@@ -53,12 +53,12 @@ fn built(scale: &str, sections: &str) -> Result<ReadyRun, Diagnostic> {
 
 /// Takes a step.
 fn take(run: &mut ReadyRun, number: u64) -> (MetricRecord, AppliedUpdate) {
-    let ReadyRun { setup, state, .. } = run;
+    let ReadyRun { setup, state, meter, .. } = run;
     let mut record = MetricRecord::new(number);
-    state.quant.begin_step(number);
+    state.quant.state.step = number;
     let (grads, reading) = step::compute_gradients(setup, state, number, None).unwrap();
-    let update = step::apply_update(setup, state, number, grads, &reading).unwrap();
-    step::record_metrics(&mut record, setup, state, (&reading, &update), Duration::from_secs(1));
+    let update = step::apply_update(setup, (state, meter), number, grads, &reading).unwrap();
+    step::record_metrics(&mut record, setup, (state, meter), (&reading, &update), Duration::from_secs(1));
     (record, update)
 }
 

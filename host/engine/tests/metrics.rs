@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, fs, time::Duration};
 
 use altgrad_end_to_end::stage;
-use altgrad_engine::{metrics::MetricRecord, setup::ReadyRun, train::step};
+use altgrad_engine::{metrics::MetricRecord, setup::ReadyRun, step};
 use altgrad_metrics::{Due, MetricId, Shape, families, reference};
 use tempfile::TempDir;
 
@@ -65,13 +65,13 @@ fn ready_with(master: &str, tables: &str) -> ReadyRun {
 
 /// The records of the first steps.
 fn records(run: &mut ReadyRun) -> Vec<MetricRecord> {
-    let ReadyRun { setup, state, .. } = run;
+    let ReadyRun { setup, state, meter, .. } = run;
     let record = |number| {
         let mut record = MetricRecord::new(number);
-        state.quant.begin_step(number);
+        state.quant.state.step = number;
         let (grads, reading) = step::compute_gradients(setup, state, number, None).unwrap();
-        let update = step::apply_update(setup, state, number, grads, &reading).unwrap();
-        step::record_metrics(&mut record, setup, state, (&reading, &update), Duration::from_secs(1));
+        let update = step::apply_update(setup, (state, meter), number, grads, &reading).unwrap();
+        step::record_metrics(&mut record, setup, (state, meter), (&reading, &update), Duration::from_secs(1));
         record
     };
     (0..4).map(record).collect()

@@ -58,8 +58,9 @@ fn delayed_and_static_scales_follow_from_earlier_steps() {
         let stats = altgrad_plugin_api::QuantStats { amax, ..Default::default() };
         QuantStats { elements: 1, stats, scale: None }
     };
-    let delayed = site(Scaling::Delayed { rule: e4m3(), window: 2, start: DelayedStart::default() });
-    let frozen = site(Scaling::Static { rule: e4m3(), amax: None });
+    let new = |scaling| (site(scaling), History::default());
+    let mut delayed = new(Scaling::Delayed { rule: e4m3(), window: 2, start: DelayedStart::default() });
+    let mut frozen = new(Scaling::Static { rule: e4m3(), amax: None });
     for (amax, delayed_scale, frozen_scale) in [
         (2.0, 224.0, 224.0),
         (1.0, 224.0, 224.0),
@@ -67,13 +68,14 @@ fn delayed_and_static_scales_follow_from_earlier_steps() {
         (7.0, 448.0, 224.0),
         (1.0, 64.0, 224.0),
     ] {
-        let used = |site: &Site| match site.scale() {
+        let used = |(site, history): &(Site, History)| match site.scale(history) {
             ScaleSource::Fixed([scale, _]) => scale,
             ScaleSource::Dynamic(rule) => rule.scale(amax)[0],
         };
         assert_eq!([used(&delayed), used(&frozen)], [delayed_scale, frozen_scale], "{amax}");
-        delayed.record_amax(&stats(amax));
-        frozen.record_amax(&stats(amax));
+        for (site, history) in [&mut delayed, &mut frozen] {
+            site.record_amax(&stats(amax), history);
+        }
     }
 }
 
@@ -82,8 +84,8 @@ fn delayed_and_static_scales_follow_from_earlier_steps() {
 fn a_shorter_window_forgets_older_steps_at_once() {
     let site = Bench::new()
         .site("E4M3", Scaling::Delayed { rule: e4m3(), window: 1, start: DelayedStart::default() });
-    site.set_amax_history(History { amax: [8.0, 1.0].into(), kept: 8.0 });
-    assert_eq!(site.scale(), ScaleSource::Fixed([448.0, 1.0 / 448.0]));
+    let history = History { amax: [8.0, 1.0].into(), kept: 8.0 };
+    assert_eq!(site.scale(&history), ScaleSource::Fixed([448.0, 1.0 / 448.0]));
 }
 
 /// While all recorded magnitudes are 0, the scale is 1: that of the tensor, or of the tensor above the blocks.
@@ -103,12 +105,10 @@ fn a_past_of_zeros_gives_scale_one() {
         };
         let (whole, blocks) = (site(e8m0, None), site(two_levels, Some(16)));
         for history in [History::default(), zeros.clone()] {
-            whole.set_amax_history(history.clone());
-            assert_eq!(whole.scale(), ScaleSource::ONE);
-            blocks.set_amax_history(history);
+            assert_eq!(whole.scale(&history), ScaleSource::ONE);
             let x = TensorData::new(vec![0.5f32; 32], [32]);
             let x = Tensor::<1>::from_data(x, &bench.device.tensors);
-            let rounded = fake_quant(x, blocks.fake_quant_params(Default::default())).values;
+            let rounded = fake_quant(x, blocks.fake_quant_params(Default::default(), &history)).values;
             let values: Vec<f32> = rounded.try_into_data().unwrap().try_into_vec().unwrap();
             assert!(values.iter().all(|x| (x - 0.5).abs() < 0.05), "{values:?}");
         }
@@ -121,8 +121,8 @@ fn a_scale_of_deviations_is_not_reported() {
     let rms =
         altgrad_casts::Scaling { rule: altgrad_casts::Rule::Rms { deviations: 2.9 }, ..Default::default() };
     let site = |scaling| Bench::new().site("E4M3", Scaling::Dynamic(ScaleRule { scaling, ..e4m3() }));
-    assert_eq!(site(rms).scale_for(2.0), None);
-    assert_eq!(site(altgrad_casts::Scaling::default()).scale_for(2.0), Some(224.0));
+    assert_eq!(site(rms).scale_for(2.0, &History::default()), None);
+    assert_eq!(site(altgrad_casts::Scaling::default()).scale_for(2.0, &History::default()), Some(224.0));
 }
 
 /// Ties toward zero: 0.25 becomes 0, and its statistics and codes are those of 0.

@@ -10,7 +10,8 @@ use altgrad_end_to_end::stage;
 use altgrad_engine::{
     device::ComputeDevice,
     quant::{
-        DeviceFormat, QuantContext, Role, ScaleChange, ScaleRule, Scaling, Site, end_of_range, target_on_grid,
+        DeviceFormat, QuantPlan, Quantizer, Role, ScaleChange, ScaleRule, Scaling, Site, end_of_range,
+        target_on_grid,
     },
 };
 use altgrad_loader::{FormatPlugin, Registry};
@@ -28,7 +29,7 @@ const ROUNDINGS: [Rounding; 2] = [Rounding::NEAREST_EVEN, Rounding::STOCHASTIC];
 
 /// A weight that is stored in a format.
 struct Weight {
-    quant: QuantContext,
+    quant: Quantizer,
     grid: ValueGrid,
     shape: [usize; 2],
     values: Vec<f32>,
@@ -69,8 +70,8 @@ impl Weight {
         let rule = ScaleRule::max(grid.max_finite(), margin, false, group);
         let site =
             Site::new("layer", Role::Weight, format, rounding, scaling(rule, &grid), SteChoice::Identity);
-        let quant =
-            QuantContext::new(vec![(LAYER, site)], MasterWeightsChoice::None, PrecisionChoice::Fp32, 1);
+        let plan = QuantPlan::new(vec![(LAYER, site)], MasterWeightsChoice::None, PrecisionChoice::Fp32, 1);
+        let quant = plan.into();
         let shape = [values.len() / width, width];
         let mut weight = Self { quant, grid, shape, values, device, step: 0 };
         weight.update(|w, _| w);
@@ -92,7 +93,7 @@ impl Weight {
 
     /// The scales of the last rounding; none before the first.
     fn scales(&self) -> Vec<f64> {
-        let grid = self.quant.weight_grid(LAYER, &self.shape).unwrap();
+        let grid = self.quant.state.weight_grid(&self.quant.plan, LAYER, &self.shape).unwrap();
         grid.map_or(Vec::new(), |grid| grid.pairs.iter().map(|[scale, _]| f64::from(*scale)).collect())
     }
 }

@@ -11,11 +11,10 @@ use altgrad_end_to_end::stage;
 use altgrad_engine::{
     debug::provenance::{self, Provenance},
     metrics::MetricRecord,
+    passes::Observers,
     setup::ReadyRun,
-    state::Shown,
-    tensor,
+    step, tensor,
     trace::{Phase, TensorPlace, Trace, TracedTensor},
-    train::step,
 };
 use tempfile::TempDir;
 
@@ -67,13 +66,13 @@ fn build(text: &str) -> ReadyRun {
 
 /// Takes a step; returns its metrics as bits, without the machine's times, and the origin of non-finite values.
 fn take(run: &mut ReadyRun, number: u64, trace: Option<&Trace>) -> (Vec<(String, u64)>, Option<Provenance>) {
-    let ReadyRun { setup, state, .. } = run;
+    let ReadyRun { setup, state, meter, .. } = run;
     let mut record = MetricRecord::new(number);
-    state.quant.begin_step(number);
+    state.quant.state.step = number;
     let (grads, reading) = step::compute_gradients(setup, state, number, trace).unwrap();
     let origin = (!reading.is_finite()).then(|| provenance::find(setup, state, number).unwrap());
-    let update = step::apply_update(setup, state, number, grads, &reading).unwrap();
-    step::record_metrics(&mut record, setup, state, (&reading, &update), Duration::from_secs(1));
+    let update = step::apply_update(setup, (state, meter), number, grads, &reading).unwrap();
+    step::record_metrics(&mut record, setup, (state, meter), (&reading, &update), Duration::from_secs(1));
     let timing = |name: &str| name.contains("step_ms") || name.contains("tokens_per_s");
     let values = record.values.into_iter().map(|(id, value)| (id.to_string(), value));
     let values = values.filter(|(name, _)| !timing(name));
@@ -88,10 +87,8 @@ fn bits(values: &[Vec<f32>]) -> Vec<Vec<u32>> {
 fn traced(ReadyRun { setup, state, .. }: &ReadyRun, number: u64) -> Vec<(TensorPlace, Vec<f32>)> {
     let trace = Trace::default();
     let first = setup.first_micro_batch(number);
-    setup
-        .model
-        .gradients(state, setup.micro_batches(number), first, Shown { trace: Some(&trace), attention: false })
-        .unwrap();
+    let observers = Observers { trace: Some(&trace), ..Observers::default() };
+    state.gradients(&setup.model, setup.micro_batches(number), first, observers).unwrap();
     let read = |TracedTensor { place, values }| (place, tensor::read_f32(values).unwrap());
     trace.into_tensors().into_iter().map(read).collect()
 }
@@ -125,7 +122,7 @@ fn a_traced_step_is_the_step_itself() {
 fn looking_for_an_origin_touches_nothing() {
     let (mut plain, mut searched) = (build(RUN), build(RUN));
     for number in 0..3 {
-        searched.state.quant.begin_step(number);
+        searched.state.quant.state.step = number;
         let found = provenance::find(&searched.setup, &searched.state, number).unwrap();
         assert_eq!(found, Provenance { step: number, loss: None, gradient: None });
         assert_eq!(take(&mut searched, number, None), take(&mut plain, number, None), "step {number}");

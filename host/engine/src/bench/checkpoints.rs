@@ -16,9 +16,10 @@ use super::{
 };
 use crate::{
     checkpoint::{CheckpointKind, Checkpointer, RunIdentity, Snapshot, StateTensors, state::RunTotals},
+    metrics::update_metrics::UpdateMetrics,
     setup::ReadyRun,
     state::TrainState,
-    train::step,
+    step,
 };
 
 /// Checkpoints in a block.
@@ -55,7 +56,7 @@ pub fn measure(spec: &BenchSpec, every: u64) -> Result<Vec<CheckpointCost>, Diag
 
 /// Times `steps` steps with a checkpoint every `every` steps, and as many without.
 fn cost(run: ReadyRun, case: &str, every: u64, steps: u64) -> Result<CheckpointCost, Diagnostic> {
-    let ReadyRun { setup, mut state, .. } = run;
+    let ReadyRun { setup, mut state, mut meter, .. } = run;
     let folder = Scratch::new(Some(Path::new(".")))
         .map_err(|error| Diagnostic::run(format!("cannot make a folder for checkpoints ({error})")))?;
     let section = CheckpointSection { every, ..CheckpointSection::default() };
@@ -70,15 +71,15 @@ fn cost(run: ReadyRun, case: &str, every: u64, steps: u64) -> Result<CheckpointC
         let with = index % 2 == 1;
         let started = Instant::now();
         for _ in 0..block {
-            state.quant.begin_step(number);
-            let (grads, reading) = step::compute_gradients(&setup, &mut state, number, None)?;
+            state.quant.state.step = number;
+            let (grads, outputs) = step::compute_gradients(&setup, &mut state, number, None)?;
             if with {
                 checkpointer.bound_loss(number + 1);
             }
-            step::apply_update(&setup, &mut state, number, grads, &reading)?;
+            step::apply_update(&setup, (&mut state, &mut meter), number, grads, &outputs)?;
             number += 1;
             if with && checkpointer.is_due(number) {
-                checkpointer.save(snapshot(&state, number)?, StateRequest::default());
+                checkpointer.save(snapshot((&state, &meter), number)?, StateRequest::default());
             }
         }
         checkpointer.wait();
@@ -106,13 +107,13 @@ fn cost(run: ReadyRun, case: &str, every: u64, steps: u64) -> Result<CheckpointC
     })
 }
 
-fn snapshot(state: &TrainState, step: u64) -> Result<Snapshot, Diagnostic> {
+fn snapshot((state, meter): (&TrainState, &UpdateMetrics), step: u64) -> Result<Snapshot, Diagnostic> {
     Ok(Snapshot {
         kind: CheckpointKind::Step,
         step,
         val_loss: None,
-        tensors: StateTensors::of(state)?,
-        carried: state.quant.state().read()?,
+        tensors: StateTensors::of(state, meter)?,
+        carried: state.quant.save()?,
         alerts: AlertState::default(),
         totals: RunTotals::default(),
         resumes: Vec::new(),

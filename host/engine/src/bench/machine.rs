@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::statistics::median;
 use crate::{
     caught::caught,
-    quant::{DeviceFormat, FakeQuantParams, QuantContext, fake_quant, product_ops::ProductOps},
+    quant::{DeviceFormat, FakeQuantParams, QuantPass, Quantizer, fake_quant, product_ops::ProductOps},
     setup::ReadyRun,
     tensor,
     trace::TraceScope,
@@ -115,7 +115,7 @@ fn spread(len: usize) -> Vec<f32> {
 
 /// The formats of all runs, by name.
 fn formats(runs: &[ReadyRun]) -> BTreeMap<String, Arc<DeviceFormat>> {
-    let sites = runs.iter().flat_map(|run| run.state.quant.sites());
+    let sites = runs.iter().flat_map(|run| run.state.quant.plan.sites());
     sites.map(|site| (site.format.plugin().identity.name.to_string(), site.format.clone())).collect()
 }
 
@@ -161,8 +161,9 @@ fn f32_product(side: usize, device: &Device) -> Result<f64, Diagnostic> {
     let values = spread(side * side);
     let expected = square(&values[..side]);
     let matrix: Tensor<2> = tensor::flat(values, device).reshape([side, side]);
-    let quant = QuantContext::off();
-    let product = || quant.linear(usize::MAX, matrix.clone(), matrix.clone(), 0, TraceScope::OFF);
+    let quant = Quantizer::off();
+    let product =
+        || QuantPass::new(&quant).linear(usize::MAX, matrix.clone(), matrix.clone(), 0, TraceScope::OFF);
     check(&tensor::read_f32(product().reshape([-1]))?, expected)?;
     seconds(|| drop(product()), || wait(device))
 }

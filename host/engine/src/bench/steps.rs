@@ -20,7 +20,7 @@ use crate::{
     cpu_ops, memory,
     metrics::MetricRecord,
     setup::ReadyRun,
-    train::step::{apply_update, compute_gradients, record_metrics},
+    step::{apply_update, compute_gradients, record_metrics},
 };
 
 /// The times of a case's steps.
@@ -112,7 +112,7 @@ fn take_steps(
     let first = numbers.start + warmup;
     for number in numbers {
         for (run, times) in runs.iter_mut().zip(&mut *times) {
-            run.state.quant.begin_step(number);
+            run.state.quant.state.step = number;
             let taken = tracing::dispatcher::with_default(&subscriber, || take_step(run, number));
             let elapsed = taken?;
             let mut phases = phases.take();
@@ -130,14 +130,14 @@ fn take_steps(
 
 /// Takes a step and records its metrics; returns the time of both, up to the end of the device's work.
 pub(super) fn take_step(run: &mut ReadyRun, number: u64) -> Result<Duration, Diagnostic> {
-    let ReadyRun { setup, state, .. } = run;
+    let ReadyRun { setup, state, meter, .. } = run;
     let mut record = MetricRecord::new(number);
     let started = Instant::now();
-    let (grads, reading) = compute_gradients(setup, state, number, None)?;
-    let update = apply_update(setup, state, number, grads, &reading)?;
+    let (grads, outputs) = compute_gradients(setup, state, number, None)?;
+    let update = apply_update(setup, (state, meter), number, grads, &outputs)?;
     let elapsed = started.elapsed();
     tracing::debug_span!("recording")
-        .in_scope(|| record_metrics(&mut record, setup, state, (&reading, &update), elapsed));
+        .in_scope(|| record_metrics(&mut record, setup, (state, meter), (&outputs, &update), elapsed));
     machine::wait(&setup.device.tensors)?;
     Ok(started.elapsed())
 }

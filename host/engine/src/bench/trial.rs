@@ -7,8 +7,8 @@ use altgrad_data::Split;
 
 use super::{machine, steps::take_step};
 use crate::{
+    passes::mean_loss,
     setup::{ReadyRun, RunSetup},
-    state::mean_loss,
 };
 
 /// Timed steps, in addition to the first, which is slower.
@@ -82,7 +82,7 @@ fn least_step(run: &mut ReadyRun) -> Result<Duration, Diagnostic> {
     let mut least = take_step(run, 0)?;
     let started = Instant::now();
     for number in 1..=STEPS {
-        run.state.quant.begin_step(number);
+        run.state.quant.state.step = number;
         least = least.min(take_step(run, number)?);
         if started.elapsed() > Duration::from_secs(1) {
             break;

@@ -26,7 +26,14 @@ use super::{
     snapshot::state_key,
     state::{RunTotals, SinkRecord},
 };
-use crate::{model::weights, setup::RunSetup, state::TrainState, tensor, tensor_file::OTHER_RUN};
+use crate::{
+    metrics::update_metrics::UpdateMetrics,
+    model::weights,
+    setup::{ReadyRun, RunSetup},
+    state::TrainState,
+    tensor,
+    tensor_file::OTHER_RUN,
+};
 
 /// The value of `--resume` for the newest valid checkpoint of the run folder.
 pub const AUTO: &str = "auto";
@@ -137,12 +144,8 @@ impl Chosen {
     ///
     /// # Errors
     /// A difference, by key, or a tensor that does not match.
-    pub fn restore(
-        self,
-        setup: &RunSetup,
-        state: &mut TrainState,
-        anyway: bool,
-    ) -> Result<Start, Diagnostic> {
+    pub fn restore(self, run: &mut ReadyRun, anyway: bool) -> Result<Start, Diagnostic> {
+        let ReadyRun { setup, state, meter, .. } = run;
         let Self { folder, checkpoint, passed_over } = self;
         let Some(checkpoint) = checkpoint else { return Ok(anew(folder)) };
         check_not_shorter(&checkpoint, setup.config.train.max_steps)?;
@@ -156,7 +159,7 @@ impl Chosen {
             passed_over.iter().map(|damage| format!("passed over {damage}")).collect();
         let remarked = identity.remarks(&checkpoint);
         remarks.extend(differences.iter().chain(&remarked).map(ToString::to_string));
-        load(&checkpoint, setup, state, anyway)?;
+        load(&checkpoint, setup, (state, meter), anyway)?;
         let Checkpoint { path, state: saved, .. } = checkpoint;
         let from = path.display().to_string();
         let differences = [differences, remarked].concat();
@@ -318,7 +321,7 @@ fn resumed_sinks(mut kept: Vec<SinkRecord>, config: &RunConfig) -> Result<Vec<Re
 fn load(
     checkpoint: &Checkpoint,
     setup: &RunSetup,
-    state: &mut TrainState,
+    (state, meter): (&mut TrainState, &mut UpdateMetrics),
     fork: bool,
 ) -> Result<(), Diagnostic> {
     for switch in &checkpoint.state.schedule {
@@ -333,7 +336,7 @@ fn load(
             );
         }
     }
-    let TrainState { params, quant, optimizer, meter, .. } = state;
+    let TrainState { params, quant, optimizer, .. } = state;
     let specs = &params.layout.specs;
     let elements: usize = specs.iter().map(|spec| spec.len()).sum();
     let most = |bytes: usize, tensors: usize| bytes as u64 + HEADER.0 + HEADER.1 * tensors as u64;
@@ -358,9 +361,6 @@ fn load(
     let file = read::tensors(&path, &bytes)?;
     let record = &checkpoint.state.meter;
     meter.restore(&params.layout, &record.dead_steps, record.initial_seed, &file)?;
-    for id in 0..specs.len() {
-        optimizer.restore_count_memory(id, &meter.memory(id));
-    }
 
     quant
         .restore(&checkpoint.state.quant, fork)

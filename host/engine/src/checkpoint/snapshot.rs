@@ -10,6 +10,7 @@ use altgrad_run_folder::record::{CastSwitch, Resume};
 
 use super::{layout::CheckpointKind, state::RunTotals};
 use crate::{
+    metrics::update_metrics::UpdateMetrics,
     model::weights,
     quant::SavedQuantState,
     state::{DynamicLossScale, TrainState},
@@ -56,7 +57,7 @@ impl StateTensors {
     ///
     /// # Errors
     /// What a GPU keeps cannot be read.
-    pub fn of(state: &TrainState) -> Result<Self, Diagnostic> {
+    pub fn of(state: &TrainState, meter: &UpdateMetrics) -> Result<Self, Diagnostic> {
         let (layout, optimizer) = (&state.params.layout, &state.optimizer);
         let specs = || layout.specs.iter().enumerate();
         let model = specs().map(|(id, spec)| {
@@ -75,10 +76,10 @@ impl StateTensors {
         Ok(Self {
             model: model?,
             optimizer: states,
-            meter: state.meter.remembered(layout, |id| optimizer.count_memory(id))?,
+            meter: meter.save(layout)?,
             updates: optimizer.updates(),
-            dead_steps: state.meter.dead_steps(),
-            initial_seed: state.meter.initial_seed(),
+            dead_steps: meter.dead_steps(),
+            initial_seed: meter.initial_seed(),
             loss_scale: state.loss_scale.state(),
             schedule: state.schedule.switches().to_vec(),
         })

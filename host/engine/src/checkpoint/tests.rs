@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     device::ComputeDevice,
-    quant::{QuantContext, SavedQuantState},
+    quant::{Quantizer, SavedQuantState},
     tensor,
     tensor_file::{Entry, TensorFile, Values},
 };
@@ -253,7 +253,7 @@ fn every_changed_byte_is_noticed_and_its_file_named() {
 /// Resumes a run of one parameter from a checkpoint and returns whether that succeeds.
 fn use_it(checkpoint: &Path) -> bool {
     let Ok(checkpoint) = Checkpoint::open(checkpoint) else { return false };
-    let mut used = QuantContext::off().restore(&checkpoint.state.quant, false).is_ok();
+    let mut used = Quantizer::off().restore(&checkpoint.state.quant, false).is_ok();
     for (name, key) in [(MODEL, "transformer.w"), (OPTIMIZER, "w/m"), (METER, "initial/w")] {
         let Ok((path, bytes)) = checkpoint.file(name, 1 << 12) else { return false };
         let file = TensorFile::parse(&path, &bytes);
@@ -420,8 +420,8 @@ fn scales_of_other_layers_do_not_fit() {
         scales: vec![2],
     };
     let carry = SavedQuantState { weights: vec![settled], ..SavedQuantState::default() };
-    assert!(QuantContext::off().restore(&carry, false).is_err());
+    assert!(Quantizer::off().restore(&carry, false).is_err());
     // A fork in high precision has no use for them.
-    assert_eq!(QuantContext::off().restore(&carry, true), Ok(()));
-    assert_eq!(QuantContext::off().restore(&SavedQuantState::default(), false), Ok(()));
+    assert_eq!(Quantizer::off().restore(&carry, true), Ok(()));
+    assert_eq!(Quantizer::off().restore(&SavedQuantState::default(), false), Ok(()));
 }

@@ -10,7 +10,7 @@ pub mod sequences;
 use std::ops::Range;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_data::{Batch, Split};
+use altgrad_data::Batch;
 
 use self::{
     estimate::Estimate,
@@ -18,10 +18,9 @@ use self::{
     sequences::{NoiseScale, SequenceGradients},
 };
 use crate::{
-    evaluate::Evaluator,
     model::{Gpt, Params},
-    quant::QuantContext,
-    state::TrainModel,
+    passes::TrainModel,
+    quant::Quantizer,
     tensor::{flat, read_f32},
 };
 
@@ -72,26 +71,13 @@ pub struct LayerCurvature {
     pub fisher_trace: f64,
 }
 
-/// Measures at the weights of `evaluator`, on the first `count` batches that evaluations sample.
+/// Measures at `params`, on `batches`. Does not change the training state.
 ///
 /// # Errors
 /// A plugin or the device failed.
 pub fn measure(
-    evaluator: &Evaluator,
-    (split, count): (Split, u64),
-    spec: &CurvatureSpec,
-) -> Result<Curvature, Diagnostic> {
-    let batches: Vec<Batch> = evaluator.batches.sample(split, count).collect();
-    measure_at(&evaluator.gpt, (&evaluator.params, &evaluator.quant), &batches, spec)
-}
-
-/// Measures at `params`, on `batches`. Does not change the training state; `quant` must have no unread statistics.
-///
-/// # Errors
-/// A plugin or the device failed.
-pub fn measure_at(
     gpt: &Gpt,
-    (params, quant): (&Params, &QuantContext),
+    (params, quant): (&Params, &Quantizer),
     batches: &[Batch],
     spec: &CurvatureSpec,
 ) -> Result<Curvature, Diagnostic> {
@@ -103,11 +89,11 @@ pub fn measure_at(
     for sequence in batches.iter().flat_map(sequences_of) {
         sequences.add(&gradient(&model, params, quant, &[sequence])?);
     }
-    let exact = gradient(&model, params, &QuantContext::off(), batches)?;
+    let exact = gradient(&model, params, &Quantizer::off(), batches)?;
     let rounded = gradient(&model, params, quant, batches)?;
 
     let at = |weights: &[f32]| {
-        gradient(&model, &with_values(params, weights, &ranges), &QuantContext::off(), batches)
+        gradient(&model, &with_values(params, weights, &ranges), &Quantizer::off(), batches)
     };
     let mut hessian = Hessian::new(at, &weights, spec.relative_step);
     let largest_eigenvalue = hessian.largest_eigenvalue(spec.seed, spec.iterations)?;
@@ -134,12 +120,12 @@ pub fn measure_at(
 fn gradient(
     model: &TrainModel,
     params: &Params,
-    quant: &QuantContext,
+    quant: &Quantizer,
     batches: &[Batch],
 ) -> Result<Vec<f32>, Diagnostic> {
     let gradients = model.gradients_at(params, quant, batches.iter().cloned())?;
-    quant.read_pass_stats()?;
     let parts = gradients.grads.into_iter().map(read_f32).collect::<Result<Vec<_>, _>>()?;
+    quant.plan.check()?;
     Ok(parts.concat())
 }
 

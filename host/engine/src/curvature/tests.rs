@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 use altgrad_config::GeluChoice;
-use altgrad_data::{Batches, Corpus, Tokens, tokenizer::Tokenizer};
+use altgrad_data::{Batches, Corpus, Split, Tokens, tokenizer::Tokenizer};
 
 use super::*;
 use crate::{
     device::ComputeDevice,
+    evaluate::Evaluator,
     model::{Gpt, GptShape, Layout, Parts, layout::ParamSpec},
-    state::mean_loss,
+    passes::mean_loss,
 };
 
 const SHAPE: GptShape = GptShape {
@@ -46,7 +47,7 @@ fn evaluator() -> Evaluator {
             layout: Layout::new(&SHAPE),
             values: values.into_iter().zip(specs).map(larger).collect(),
         },
-        quant: QuantContext::off(),
+        quant: Quantizer::off(),
         batches: Batches::new(corpus, 1, 3, SHAPE.block_size),
         step: None,
     }
@@ -100,7 +101,7 @@ fn largest(matrix: &[Vec<f64>]) -> f64 {
 #[test]
 fn eigenvalue_and_traces_of_a_network_are_those_of_its_dense_hessian() {
     let matrix = dense(&evaluator());
-    let found = measure(&evaluator(), SAMPLE, &SPEC).unwrap();
+    let found = evaluator().curvature(SAMPLE.0, SAMPLE.1, &SPEC).unwrap();
     let (eigenvalue, expected) = (found.largest_eigenvalue.unwrap(), largest(&matrix));
     assert!((eigenvalue.value / expected - 1.0).abs() < 0.01, "{eigenvalue:?}, {expected}");
     assert!(eigenvalue.sensitivity.abs() < 0.01, "{eigenvalue:?}");
@@ -135,7 +136,8 @@ fn the_fisher_trace_is_the_mean_squared_gradient_of_sequences() {
     };
     let ranges = ranges(&evaluator.params);
     let expected: Vec<f64> = ranges.into_iter().map(|range| range.map(square).sum()).collect();
-    let found = measure(&evaluator, SAMPLE, &CurvatureSpec { draws: 1, iterations: 1, ..SPEC }).unwrap();
+    let spec = CurvatureSpec { draws: 1, iterations: 1, ..SPEC };
+    let found = evaluator.curvature(SAMPLE.0, SAMPLE.1, &spec).unwrap();
     for (layer, expected) in found.layers.iter().zip(&expected) {
         assert!((layer.fisher_trace / expected - 1.0).abs() < 0.02, "{layer:?}, {expected}");
     }

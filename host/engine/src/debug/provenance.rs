@@ -8,8 +8,9 @@ use std::fmt;
 use altgrad_base::diagnostic::Diagnostic;
 
 use crate::{
+    passes::Observers,
     setup::RunSetup,
-    state::{Shown, TrainState},
+    state::TrainState,
     tensor,
     trace::{Phase, TensorPlace, Trace, TracedTensor},
 };
@@ -58,14 +59,9 @@ impl Provenance {
 pub fn find(setup: &RunSetup, state: &TrainState, step: u64) -> Result<Provenance, Diagnostic> {
     let trace = Trace::default();
     let first = setup.first_micro_batch(step);
-    setup.model.gradients(
-        state,
-        setup.micro_batches(step),
-        first,
-        Shown { trace: Some(&trace), attention: false },
-    )?;
-    // The statistics of rounding are already read, and must not be counted twice.
-    state.quant.read_pass_stats()?;
+    let observers = Observers { trace: Some(&trace), ..Observers::default() };
+    state.gradients(&setup.model, setup.micro_batches(step), first, observers)?;
+    state.quant.plan.check()?;
     let mut found = Provenance { step, loss: None, gradient: None };
     for event in trace.into_tensors() {
         let first = match event.place.phase {

@@ -12,8 +12,8 @@ use burn::tensor::{Tensor, TensorData};
 use crate::{
     device::ComputeDevice,
     quant::{
-        CastParams, DeviceFormat, FakeQuantParams, QuantStats, Role, Rotation, ScaleRule, ScaleSource,
-        Scaling, Site, cast, fake_quant,
+        CastParams, DeviceFormat, FakeQuantParams, History, QuantStats, Role, Rotation, ScaleRule,
+        ScaleSource, Scaling, Site, cast, fake_quant,
     },
     setup::casts::{arithmetic, groups, mode},
     tensor,
@@ -114,5 +114,9 @@ fn cast_params(
     site.tile = tile;
     site.arithmetic = arithmetic;
     let rotation = rule.transform.map(|hadamard| Rotation { hadamard, key });
-    Ok(CastParams { quant: site.fake_quant_params(key), arrangement: site.arrangement(), rotation })
+    Ok(CastParams {
+        quant: site.fake_quant_params(key, &History::default()),
+        arrangement: site.arrangement(),
+        rotation,
+    })
 }

@@ -16,14 +16,15 @@ use crate::{
     metrics::update_metrics::UpdateMetrics,
     model::{Gpt, GptShape, Layout, Params, Parts, weights},
     optimizer::{OptimizerGroups, OptimizerState},
-    quant::QuantContext,
+    passes::{Observers, TrainModel},
+    quant::Quantizer,
     setup::Schedule,
-    state::{Shown, TrainModel, TrainState},
-    tensor,
-    train::{
+    state::TrainState,
+    step::{
         clip::{self, ClipLimits},
-        reading::Reading,
+        read_outputs,
     },
+    tensor,
 };
 
 /// One replayed step compared with its recording.
@@ -124,13 +125,13 @@ impl<'a> Replay<'a> {
         let layout = Layout::new(&shape);
         let values = weights::read(inputs.init, &layout)?;
         let groups = OptimizerGroups::one(adamw(&registry, config)?, &layout);
-        let quant = QuantContext::off();
-        let optimizer = OptimizerState::new(groups, &layout, &quant)?;
+        let quant = Quantizer::off();
+        let optimizer = OptimizerState::new(groups, &layout, &quant.plan)?;
         let values = values.into_iter().map(|values| tensor::flat(values, &device.tensors)).collect();
         let params = Params { layout, values };
         let model =
             TrainModel { gpt: Gpt { shape, gelu: GeluChoice::Erf }, dropout: 0.0, z_loss: 0.0, seed: 0 };
-        let state = TrainState::new(params, quant, optimizer, UpdateMetrics::off());
+        let state = TrainState::new(params, quant, optimizer);
         let batches = Batches::new(corpus, 0, config.batch_size, config.block_size);
         Ok(Self { recording, model, state, batches })
     }
@@ -150,18 +151,18 @@ impl<'a> Replay<'a> {
             self.check_batch(step, recorded)?;
             let micro = recorded.ix.chunks(config.batch_size).map(|starts| self.batches.train_at(starts));
             let first = (step * config.grad_accum) as u64;
-            let mut gradients = self.model.gradients(&self.state, micro, first, Shown::default())?;
+            let gradients = self.state.gradients(&self.model, micro, first, Observers::default())?;
             if step == 0 {
                 let values: Result<Vec<_>, _> =
                     gradients.grads.iter().map(|grad| tensor::read_f32(grad.clone())).collect();
                 on_gradients(&self.state.params.layout, &values?)?;
             }
-            let reading = Reading::of(&mut self.state.quant, &mut gradients, None)?;
+            let (mut grads, outputs) = read_outputs(&mut self.state.quant, gradients, &[], None)?;
             let limits = ClipLimits { value: 0.0, norm: config.grad_clip };
-            let norm = clip::clip(&mut gradients.grads, &reading.moments, limits)?;
+            let norm = clip::clip(&mut grads, &outputs.moments, limits)?;
             let lr = schedule.lr(step as u64);
-            let loss = reading.loss;
-            self.state.update(gradients.grads, &reading.seen, lr)?;
+            let loss = outputs.loss;
+            self.state.update(grads, &outputs.rounding, lr, &mut UpdateMetrics::off())?;
             steps.push(ReplayedStep {
                 loss,
                 loss_error: (loss - recorded.loss).abs(),

@@ -3,7 +3,10 @@
 use altgrad_config::MetricsSection;
 use altgrad_metrics::{Due, Layer, MetricDefinition, MetricId, MetricRecord, Over, Role, Scope, Statistic};
 
-use crate::{model::Layout, quant::QuantContext};
+use crate::{
+    model::Layout,
+    quant::{QuantPlan, observe::ObservedSites},
+};
 
 /// A metric and its value from the family's result, `T`.
 pub(super) type Formula<T, V> = (&'static MetricDefinition, fn(&T) -> V);
@@ -27,7 +30,9 @@ pub struct MetricSetup<'a> {
     /// The parameters.
     pub layout: &'a Layout,
     /// Places where values are rounded.
-    pub quant: &'a QuantContext,
+    pub quant: &'a QuantPlan,
+    /// The sites that the run observes.
+    pub observed: Option<&'a ObservedSites>,
     /// The measurement intervals.
     pub config: MetricsSection,
     /// True if there are shadow steps.
@@ -47,11 +52,28 @@ pub struct MetricSetup<'a> {
 impl<'a> MetricSetup<'a> {
     /// The setup of a run.
     #[must_use]
-    pub fn new(layout: &'a Layout, quant: &'a QuantContext, config: MetricsSection, shadow: bool) -> Self {
+    pub fn new(layout: &'a Layout, quant: &'a QuantPlan, config: MetricsSection, shadow: bool) -> Self {
         let parameters = layout.specs.iter().map(|spec| Layer::from(spec.name.as_str())).collect();
         let sites = quant.sites().iter().map(|site| (site.role, Layer::from(site.layer.as_str()))).collect();
         let [curvature, grid_rules, loss_scaling] = [false; 3];
-        Self { layout, quant, config, shadow, curvature, grid_rules, loss_scaling, parameters, sites }
+        Self {
+            layout,
+            quant,
+            observed: None,
+            config,
+            shadow,
+            curvature,
+            grid_rules,
+            loss_scaling,
+            parameters,
+            sites,
+        }
+    }
+
+    /// The setup with the sites that the run observes.
+    #[must_use]
+    pub fn with_observed(self, observed: Option<&'a ObservedSites>) -> Self {
+        Self { observed, ..self }
     }
 
     /// The setup with or without a dynamic loss scale.
@@ -84,7 +106,7 @@ impl<'a> MetricSetup<'a> {
             Due::Attention => self.config.measures_attention(),
             Due::Distributions => self.config.histograms_every > 0,
             Due::Kurtosis => self.config.measures_kurtosis(),
-            Due::Observations => self.quant.observation().is_some(),
+            Due::Observations => self.observed.is_some(),
             Due::Ranks => self.config.rank_every > 0,
             Due::End => false,
         }

@@ -124,7 +124,7 @@ mod tests {
     use crate::{
         device::ComputeDevice,
         model::{GptShape, Layout},
-        quant::QuantContext,
+        quant::QuantPlan,
         tensor,
     };
 
@@ -148,7 +148,7 @@ mod tests {
         let (grads, shadow) = ([flat(&[1.0, 1.0]), flat(&[0.0])], [flat(&[2.0, 0.0]), flat(&[5.0])]);
         let mut read_back = ReadBack::default();
         let asked = ask_agreement(&grads, &shadow, &mut read_back);
-        let (layout, quant) = (layout(), QuantContext::off());
+        let (layout, quant) = (layout(), QuantPlan::off());
         let setup = MetricSetup::new(&layout, &quant, MetricsSection::default(), true);
         let sums = agreement(&asked, &read_back.read().unwrap()).unwrap();
         FidelityFamily::record(&setup, Some(&sums), &mut row);

@@ -111,7 +111,7 @@ mod tests {
     use crate::{
         device::ComputeDevice,
         model::{GptShape, Layout},
-        quant::QuantContext,
+        quant::QuantPlan,
         tensor,
     };
 
@@ -135,7 +135,7 @@ mod tests {
         let grads = [flat(&[3.0, -4.0]), flat(&[1.0, 0.0, 1.0, 0.0])];
         let mut read_back = ReadBack::default();
         let asked = ask_moments(&grads, &mut read_back);
-        let (layout, quant) = (layout(), QuantContext::off());
+        let (layout, quant) = (layout(), QuantPlan::off());
         let setup = MetricSetup::new(&layout, &quant, MetricsSection::default(), true);
         let sums = moments(&asked, &read_back.read().unwrap()).unwrap();
         GradientsFamily::record(&setup, Some(&sums), &mut row);

@@ -6,10 +6,7 @@ use altgrad_metrics::{
 };
 use altgrad_plugin_api::Scales;
 
-use super::{
-    family::{self, Formula, MetricFamily, MetricSetup},
-    updates::Update,
-};
+use super::family::{self, Formula, MetricFamily, MetricSetup};
 use crate::quant::WeightGrid;
 
 /// Distance from an end, over its magnitude, at which an element counts as there: scaling a value and back takes three roundings.
@@ -88,8 +85,8 @@ impl GridEnds {
 }
 
 impl MetricFamily for GridEndsFamily {
-    /// The counts of each parameter's step, on the steps that record them.
-    type Inputs<'a> = Option<&'a [Update]>;
+    /// The counts of each parameter's step that was measured; empty on steps that do not record them.
+    type Inputs<'a> = &'a [Option<GridEnds>];
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
         let rounded = setup.parameters.iter().enumerate().filter(|(id, _)| {
@@ -103,9 +100,9 @@ impl MetricFamily for GridEndsFamily {
         shown.flat_map(|(definition, _)| family::ids_of(definition, layers.iter().copied())).collect()
     }
 
-    fn record(setup: &MetricSetup<'_>, updates: Option<&[Update]>, record: &mut MetricRecord) {
-        let each = setup.parameters.iter().zip(updates.unwrap_or_default());
-        let each: Vec<_> = each.filter_map(|(layer, update)| Some((layer, update.ends?))).collect();
+    fn record(setup: &MetricSetup<'_>, ends: &[Option<GridEnds>], record: &mut MetricRecord) {
+        let each = setup.parameters.iter().zip(ends);
+        let each: Vec<_> = each.filter_map(|(layer, ends)| Some((layer, (*ends)?))).collect();
         let Some(total) = each.iter().map(|(_, ends)| *ends).reduce(GridEnds::add) else { return };
         for (definition, value) in STATISTICS {
             let statistic = Statistic::new(definition);

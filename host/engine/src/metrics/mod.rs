@@ -1,7 +1,7 @@
 //! Metrics: the computation of the definitions in `altgrad-metrics`.
 //!
 //! Each family has one file with its inputs and formulas, behind the trait [`MetricFamily`]. [`update_metrics`] measures
-//! parameters at the optimizer's step; on a GPU `count_kernel` counts there. [`names`] announces the metrics of a run, [`record_step`] records those of a step.
+//! parameters at the optimizer's step; on a GPU `count_kernel` counts there (`device_counts`). [`names`] announces the metrics of a run, [`record_step`] records those of a step.
 
 pub mod attention;
 pub mod codes;
@@ -11,6 +11,8 @@ mod count_kernel;
 pub mod count_op;
 pub mod curvature;
 pub mod dead_gradients;
+#[cfg(feature = "gpu")]
+mod device_counts;
 pub mod element_memory;
 pub mod family;
 pub mod fidelity;
@@ -19,6 +21,7 @@ pub mod grid_ends;
 mod initial_weights;
 pub mod observation;
 pub mod ops;
+mod outputs;
 pub mod ranks;
 pub mod rounding;
 pub mod scale_changes;
@@ -37,6 +40,7 @@ pub mod update_distances;
 pub mod update_loss;
 pub mod update_metrics;
 pub mod update_state;
+mod update_subscriber;
 pub mod updates;
 pub mod weights;
 
@@ -45,32 +49,19 @@ use std::{collections::BTreeSet, time::Duration};
 use altgrad_metrics::Shape;
 pub use altgrad_metrics::{Histogram, MetricId, MetricKind, MetricRecord};
 pub use family::{MetricFamily, MetricSetup};
+pub use outputs::StepOutputs;
 
-use crate::cpu_ops::attention::AttentionStats;
-use crate::curvature::Curvature;
-use crate::quant::{QuantStats, SiteHistogram, observe::SeenSite};
+use crate::quant::{QuantStats, SiteHistogram};
 
 /// The inputs of a step's metrics.
 #[derive(Debug)]
 pub struct StepInputs<'a> {
     /// The run.
     pub setup: MetricSetup<'a>,
+    /// The results of the passes.
+    pub outputs: &'a StepOutputs,
     /// The numbers of the training.
     pub training: training::Step,
-    /// Sums of each parameter's gradient.
-    pub moments: &'a [gradients::Moments],
-    /// The agreement of each parameter's gradient with its shadow, on shadow steps.
-    pub agreement: Option<&'a [fidelity::Agreement]>,
-    /// The curvature of the loss, on the steps that measure it.
-    pub curvature: Option<&'a Curvature>,
-    /// Statistics of each place where values are rounded.
-    pub seen: &'a [Option<QuantStats>],
-    /// Distributions of each such place, on the steps that measure them; else empty.
-    pub distributions: &'a [SiteHistogram],
-    /// The observation of each observed site, on the steps that observe; else empty.
-    pub observed: &'a [Option<SeenSite>],
-    /// The attention of each layer, on the steps that measure it; else empty.
-    pub attention: &'a [(usize, AttentionStats)],
     /// The measurements of the optimizer's step.
     pub updates: &'a update_metrics::UpdateMetrics,
     /// Training tokens of the step.
@@ -81,7 +72,26 @@ pub struct StepInputs<'a> {
 
 impl StepInputs<'_> {
     fn attention(&self) -> attention::Measured<'_> {
-        attention::Measured { softmax: self.attention, qk_entropy: self.updates.qk_entropy() }
+        attention::Measured { softmax: &self.outputs.attention, qk_entropy: self.updates.qk_entropy() }
+    }
+
+    /// True if gradients overflowed under the loss scale: values of gradients depend on the scale alone and are not recorded.
+    fn overflowed(&self) -> bool {
+        self.training.grad_norm.is_none()
+    }
+
+    fn agreement(&self) -> Option<&[fidelity::Agreement]> {
+        self.outputs.agreement.as_deref().filter(|_| !self.overflowed())
+    }
+
+    /// Statistics of each place where values are rounded.
+    fn rounding(&self) -> Vec<Option<QuantStats>> {
+        let stats = self.outputs.rounding.iter().zip(&self.setup.sites);
+        stats.map(|(stats, (role, _))| stats.filter(|_| !self.overflowed() || !role.is_gradient())).collect()
+    }
+
+    fn distributions(&self) -> &[SiteHistogram] {
+        if self.overflowed() { &[] } else { &self.outputs.distributions }
     }
 }
 
@@ -102,16 +112,16 @@ macro_rules! families {
 
 families! {
     |step|
-    fidelity::FidelityFamily: step.agreement,
-    gradients::GradientsFamily: step.updates.due().parameters.then_some(step.moments),
-    curvature::CurvatureFamily: step.curvature,
-    rounding::RoundingFamily: step.seen,
+    fidelity::FidelityFamily: step.agreement(),
+    gradients::GradientsFamily: step.updates.due().parameters.then_some(step.outputs.moments.as_slice()),
+    curvature::CurvatureFamily: step.outputs.curvature.as_ref(),
+    rounding::RoundingFamily: &step.rounding(),
     attention::AttentionFamily: step.attention(),
-    codes::CodesFamily: step.distributions,
-    observation::ObservationFamily: step.observed,
+    codes::CodesFamily: step.distributions(),
+    observation::ObservationFamily: &step.outputs.observed,
     updates::UpdatesFamily: step.updates.updates(),
     update_distances::UpdateDistancesFamily: step.updates.distances(),
-    grid_ends::GridEndsFamily: step.updates.updates(),
+    grid_ends::GridEndsFamily: step.updates.grid_ends(),
     scale_changes::ScaleChangesFamily: step.updates.scale_changes(),
     dead_gradients::DeadGradientsFamily: step.updates.dead_gradients(),
     weights::WeightsFamily: step.updates.weights(),

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::quant::{
     QuantStats,
-    observe::{ObservedSite, SeenFormat, SeenSite},
+    observe::{ObservedSite, ObservedSites, SeenFormat, SeenSite},
 };
 
 /// Statistics of a tensor.
@@ -75,7 +75,7 @@ impl MetricFamily for ObservationFamily {
 }
 
 fn sites<'a>(setup: &MetricSetup<'a>) -> &'a [ObservedSite] {
-    setup.quant.observation().map_or(&[], |observation| observation.sites())
+    setup.observed.map_or(&[], ObservedSites::sites)
 }
 
 /// Sites whose statistics are added.

@@ -3,6 +3,7 @@
 //! A scale that changes moves its weights: all elements of its block are stored on another grid. Codes do not show it,
 //! because both grids have the same codes.
 
+use altgrad_base::ulp::ulp_distance;
 use altgrad_metrics::{
     MetricId, MetricRecord, Statistic,
     families::scale_changes::{RECODE_ROUNDED_FRAC, RECODED_FRAC, SCALE_DRIFT},
@@ -11,7 +12,7 @@ use altgrad_plugin_api::QuantParams;
 use rayon::prelude::*;
 
 use super::family::{self, Formula, MetricFamily, MetricSetup};
-use crate::{debug::lockstep::ulp_distance, quant::WeightGrid};
+use crate::quant::WeightGrid;
 
 /// Elements per task.
 const PART: usize = 1 << 16;

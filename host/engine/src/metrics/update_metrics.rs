@@ -1,7 +1,7 @@
 //! Measures parameters at the optimizer's step: their gradients, the effect of the step, and at intervals the distribution of their
 //! weights.
 //!
-//! The optimizer's loop passes every parameter to the [`UpdateMetrics`] before and after its step, in main memory. State between
+//! [`UpdateMetrics`] subscribes to the optimizer's updates (`update_subscriber`). State between
 //! steps is here: the time that elements have been dead, the last codes, the initial weights; `update_state` passes it to
 //! checkpoints.
 
@@ -10,6 +10,8 @@ use altgrad_config::MetricsSection;
 use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::ValueGrid;
 
+#[cfg(feature = "gpu")]
+use super::device_counts::DeviceCounts;
 use super::{
     attention,
     dead_gradients::DeadGradients,
@@ -27,6 +29,7 @@ use super::{
     weights::WeightStatistics,
 };
 use crate::{
+    device::ComputeDevice,
     model::{Layout, layout::ParamSpec},
     quant::WeightGrid,
 };
@@ -80,6 +83,9 @@ pub struct UpdateMetrics {
     /// Weights before the first step; stored for distributions only.
     pub(super) initial: Vec<InitialWeights>,
     measured: StepMeasurements,
+    /// The counting on a GPU.
+    #[cfg(feature = "gpu")]
+    pub(super) device: Option<DeviceCounts>,
 }
 
 /// A grid with one scale, and distances on it.
@@ -105,6 +111,7 @@ impl<'a> MeasuredGrid<'a> {
 #[derive(Debug, Default)]
 struct StepMeasurements {
     updates: Vec<Update>,
+    ends: Vec<Option<GridEnds>>,
     scale_changes: Vec<Option<ScaleChanges>>,
     weights: Vec<WeightStatistics>,
     regret: Vec<Regret>,
@@ -129,7 +136,20 @@ impl UpdateMetrics {
             seed,
             initial: Vec::new(),
             measured: StepMeasurements::default(),
+            #[cfg(feature = "gpu")]
+            device: None,
         }
+    }
+
+    /// The same measurements on a device: a GPU counts there.
+    #[must_use]
+    #[cfg_attr(not(feature = "gpu"), allow(unused_mut, unused_variables))]
+    pub fn on_device(mut self, device: &ComputeDevice) -> Self {
+        #[cfg(feature = "gpu")]
+        if matches!(device.tensors.as_dispatch(), burn::backend::DispatchDevice::Cube(_)) {
+            self.device = Some(DeviceCounts::new(device.tensors.clone(), self.past.len()));
+        }
+        self
     }
 
     /// Never measures.
@@ -208,8 +228,9 @@ impl UpdateMetrics {
                 Some(grid) => Update::stored(step, grid.stored(), past),
                 None => Update::unstored(step),
             };
-            (update.lost, update.ends) = (lost, ends);
+            update.lost = lost;
             put(&mut self.measured.updates, param, update);
+            put(&mut self.measured.ends, param, ends);
         }
         self.scales([old, new], param, spec.len(), || Some(step.before.to_vec()));
         self.look_at(param, spec, (step.before, step.grad), old);
@@ -309,7 +330,7 @@ impl UpdateMetrics {
 
     /// Adds the rounding loss of a parameter's update, after its counts.
     #[cfg(feature = "gpu")]
-    pub fn lost(&mut self, param: usize, lost: UpdateLoss) {
+    pub(super) fn lost(&mut self, param: usize, lost: UpdateLoss) {
         if let Some(update) = self.measured.updates.get_mut(param) {
             update.lost = Some(lost);
         }
@@ -324,6 +345,11 @@ impl UpdateMetrics {
     /// The counts of each parameter's step, if due.
     pub(super) fn updates(&self) -> Option<&[Update]> {
         self.due.parameters.then_some(self.measured.updates.as_slice())
+    }
+
+    /// The ends of the grids that each parameter's step reached; empty if not due.
+    pub(super) fn grid_ends(&self) -> &[Option<GridEnds>] {
+        &self.measured.ends
     }
 
     /// The distance of each parameter's step, if due.

@@ -35,12 +35,24 @@ fn key(what: &str, spec: &ParamSpec) -> String {
 }
 
 impl UpdateMetrics {
+    /// The state by element, with what a GPU remembers; of parameters in the layout's order.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn save(&self, layout: &Layout) -> Result<Vec<Entry>, Diagnostic> {
+        #[cfg(feature = "gpu")]
+        if let Some(device) = &self.device {
+            return self.remembered(layout, |param| device.memory(param));
+        }
+        self.remembered(layout, |_| Ok(None))
+    }
+
     /// The state by element, without a copy of what is in main memory; of parameters in the layout's order. `on_device` reads what
     /// a device remembers of a parameter.
     ///
     /// # Errors
     /// Those of `on_device`.
-    pub fn remembered(
+    fn remembered(
         &self,
         layout: &Layout,
         on_device: impl Fn(ParamId) -> Result<Option<ElementMemory>, Diagnostic>,
@@ -60,7 +72,7 @@ impl UpdateMetrics {
 
     /// What main memory remembers of a parameter's elements.
     #[must_use]
-    pub fn memory(&self, param: ParamId) -> ElementMemory {
+    fn memory(&self, param: ParamId) -> ElementMemory {
         let codes = self.past.get(param).map(|past| (past.last.clone(), past.earlier.clone()));
         let (last, earlier) = codes.unwrap_or_default();
         let dead = self.dead.remembered(param).map(|(_, runs)| runs).unwrap_or_default();
@@ -125,6 +137,10 @@ impl UpdateMetrics {
                 (None, Some(seed)) => InitialWeights::Drawn(seed),
                 (None, None) => InitialWeights::Unknown,
             });
+            #[cfg(feature = "gpu")]
+            if let Some(device) = &self.device {
+                device.restore(param, &self.memory(param));
+            }
         }
         Ok(())
     }

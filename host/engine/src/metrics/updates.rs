@@ -17,7 +17,6 @@ use rayon::prelude::*;
 
 use super::{
     family::{self, Formula, MetricFamily, MetricSetup},
-    grid_ends::GridEnds,
     ulp_distance::UlpDistance,
     update_counts::UpdateCounts,
     update_distances::UpdateDistances,
@@ -118,8 +117,6 @@ pub struct Update {
     distances: Option<UpdateDistances>,
     /// The loss by rounding, if the update ended with one.
     pub(super) lost: Option<UpdateLoss>,
-    /// The ends of the grid that the update reached, if they were measured.
-    pub(super) ends: Option<GridEnds>,
 }
 
 /// The changes of the codes.

@@ -9,19 +9,18 @@ use altgrad_data::Batch;
 use burn::tensor::{Device, Int, Tensor, TensorData, activation, module};
 
 use super::{
-    dropout::Dropout,
-    layout::{Affine, BlockLayout, GptShape, Layout, ParamId},
+    forward::Forward,
+    layout::{Affine, BlockLayout, GptShape, ParamId},
     mlp, norms, positions,
 };
 use crate::{
     cpu_ops::{
-        self,
-        attention::{self, AttentionMonitor},
+        self, attention,
         z_loss::{self, Objective},
     },
-    quant::{QuantContext, Role},
+    quant::Role,
     tensor::untracked,
-    trace::{Trace, TraceScope},
+    trace::TraceScope,
 };
 
 /// A GPT of a given shape, without values.
@@ -31,25 +30,6 @@ pub struct Gpt {
     pub shape: GptShape,
     /// The MLP's activation function.
     pub gelu: GeluChoice,
-}
-
-/// The inputs of a forward pass, apart from the batch.
-#[derive(Debug)]
-pub struct Forward<'a> {
-    /// The parameter table.
-    pub layout: &'a Layout,
-    /// Values in its order, `[n]` each; tracked by autodiff in training.
-    pub weights: &'a [Tensor<1>],
-    /// The quantization of linear layers.
-    pub quant: &'a QuantContext,
-    /// Number of this micro-batch within its step.
-    pub micro_batch: u64,
-    /// This pass's dropout.
-    pub dropout: Dropout,
-    /// The trace that records the tensors of this pass.
-    pub trace: Option<&'a Trace>,
-    /// The monitor that receives the attention of this pass.
-    pub attention: Option<&'a AttentionMonitor>,
 }
 
 impl Gpt {
@@ -166,50 +146,6 @@ impl Gpt {
     }
 }
 
-impl Forward<'_> {
-    /// `y = x W^T + b`, rounded by the layer's formats.
-    /// Shapes: `x` `[batch, block, in]`, weight `[out, in]`, result `[batch, block, out]`.
-    pub(super) fn linear(&self, layer: Affine, x: Tensor<3>) -> Tensor<3> {
-        let [batch, block, inputs] = x.dims();
-        let (x, weight) = (x.reshape([batch * block, inputs]), self.matrix(layer.weight));
-        let outputs = weight.dims()[0];
-        // The tied head shares its weight with the embedding, not its name.
-        let head = layer.weight == self.layout.head;
-        let scope =
-            if head { TraceScope::new(self.trace, "lm_head") } else { self.scope(layer.weight, ".weight") };
-        let y = self.quant.linear(layer.weight, x, weight, self.micro_batch, scope);
-        let y = y.reshape([batch, block, outputs]);
-        let y = match layer.bias {
-            Some(bias) => y + self.weights[bias].clone().reshape([1, 1, outputs]),
-            None => y,
-        };
-        let y = if head { self.cast(layer, Role::Logits, y) } else { y };
-        scope.observe("output", y)
-    }
-
-    /// A tensor rounded at the layer's site, if there is one.
-    fn cast(&self, layer: Affine, role: Role, x: Tensor<3>) -> Tensor<3> {
-        self.quant.values(layer.weight, self.micro_batch).cast(role, x)
-    }
-
-    /// The language-model head.
-    fn head(&self) -> Affine {
-        Affine { weight: self.layout.head, bias: None }
-    }
-
-    /// A weight: `[out, in]`.
-    fn matrix(&self, weight: ParamId) -> Tensor<2> {
-        let shape = &self.layout.specs[weight].shape;
-        self.weights[weight].clone().reshape([shape[0], shape[1]])
-    }
-
-    /// The trace scope of a parameter's layer: the name of the parameter without `suffix`.
-    pub(super) fn scope(&self, id: ParamId, suffix: &str) -> TraceScope<'_> {
-        let name = &self.layout.specs[id].name;
-        TraceScope::new(self.trace, name.strip_suffix(suffix).unwrap_or(name))
-    }
-}
-
 fn norm(pass: &Forward<'_>, layer: Affine, x: Tensor<3>) -> Tensor<3> {
     let scope = pass.scope(layer.weight, ".weight");
     let (weight, bias) = (&pass.weights[layer.weight], layer.bias.map(|bias| pass.weights[bias].clone()));
@@ -232,6 +168,7 @@ mod tests {
     use crate::{
         cpu_ops::{lm_head, loss},
         device::ComputeDevice,
+        quant::{QuantPass, QuantPlan, Quantizer},
         tensor::{flat, read_f32, testing::numbers},
     };
 
@@ -256,7 +193,9 @@ mod tests {
             // power of two, so that the order of the factor and of the rounding shows.
             let (precision, gradient) =
                 if in_bf16 { (PrecisionChoice::Bf16, 0.3) } else { (PrecisionChoice::Fp32, 0.5) };
-            let quant = QuantContext::new(Vec::new(), MasterWeightsChoice::Fp32, precision, 0);
+            let plan = QuantPlan::new(Vec::new(), MasterWeightsChoice::Fp32, precision, 0);
+            let quant = Quantizer::from(plan);
+            let quant = QuantPass::new(&quant);
             let device = ComputeDevice::cpu().tensors;
             let targets: Vec<i32> = (0..rows).map(|row| (row * 7919 % vocab) as i32).collect();
             let run = |whole: bool| {

@@ -3,7 +3,7 @@
 //! Names, shapes and order are nanoGPT's: a linear weight is `[out, in]`, q, k and v are stacked in that order,
 //! and `transformer.` is left out.
 
-use super::mlp;
+use super::widths;
 use altgrad_config::{MlpChoice, ModelSection, NormChoice, PositionsChoice};
 
 /// The parts of a GPT that a run file may choose and that decide which parameters there are.
@@ -176,7 +176,7 @@ impl Layout {
         let mut table = Table { specs: Vec::new(), bias: shape.bias, parts: shape.parts };
         let width = shape.n_embd;
         let choice = shape.parts.mlp;
-        let (up, hidden) = (mlp::up_width(choice, width), mlp::hidden_width(choice, width));
+        let (up, hidden) = (widths::up_width(choice, width), widths::hidden_width(choice, width));
         // GPT-2: residual projections start smaller, so that the sum over depth keeps its variance.
         let residual = Init::Normal(0.02 / (2.0 * shape.n_layer as f64).sqrt());
         let plain = Init::Normal(0.02);

@@ -3,7 +3,7 @@
 use altgrad_config::NormChoice;
 use burn::tensor::Tensor;
 
-use super::{gpt::Forward, layout::BlockLayout};
+use super::{forward::Forward, layout::BlockLayout};
 use crate::{
     cpu_ops::{attention::AttentionShape, norm::layer_norm, qk_norm::qk_norm, rms_norm::rms_norm},
     quant::Role,

@@ -1,8 +1,7 @@
 //! Updates on a GPU by the optimizer's kernels: no parameter, gradient or state leaves the device.
 //!
-//! Counts of an update, and of the rounding that may end it, need a copy of the parameter before the update, kept on the device
-//! ([`device_counts`](super::device_counts)). A parameter without kernels (a decode table's, an optimizer that has none) goes through main memory; so does one whose states are not all f32 of the
-//! optimizer's own, and one whose grid cannot be counted, while metrics are measured.
+//! A subscriber that wants the values before an update keeps a copy of the parameter on the device. A parameter without kernels (a decode table's, an optimizer that has none) goes through main memory; so does one whose states are not all f32 of the
+//! optimizer's own, and one whose update the subscriber cannot measure there.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,27 +12,19 @@ use burn::tensor::Tensor;
 use parking_lot::Mutex;
 
 use super::{
-    device_counts::{Requests, Updated},
     device_op::{self, Kept},
     device_run::DeviceRun,
+    groups::{extents, param_info},
     stored_state::StoredState,
-    update::{OptimizerState, extents, param_info, round_to_grid, weight_grids},
+    subscriber::{DeviceUpdate, UpdateSubscriber},
+    update::{OptimizerState, round_to_grid},
 };
 use crate::{
     device::ComputeDevice,
-    metrics::update_metrics::UpdateMetrics,
     model::{Layout, Params, layout::ParamId},
-    quant::{QuantContext, QuantStats, WeightGrid},
+    quant::{QuantPlan, Quantizer, WeightGrid},
     tensor,
 };
-
-/// The inputs of a step.
-struct Inputs<'a> {
-    quant: &'a QuantContext,
-    /// The grids before the update, by parameter.
-    grids: &'a [Option<WeightGrid<'a>>],
-    lr: f64,
-}
 
 impl OptimizerState {
     /// Moves the updates to a GPU if there are kernels; on the CPU it does nothing. Compares each kernel with the CPU function on a
@@ -44,7 +35,7 @@ impl OptimizerState {
     pub fn on_device(
         mut self,
         device: &ComputeDevice,
-        quant: &QuantContext,
+        quant: &QuantPlan,
         layout: &Layout,
     ) -> Result<Self, Diagnostic> {
         let Some(mut run) = DeviceRun::new(device, layout.specs.len()) else { return Ok(self) };
@@ -100,7 +91,7 @@ impl OptimizerState {
     pub fn also_on_device(
         self,
         device: &ComputeDevice,
-        quant: &QuantContext,
+        quant: &QuantPlan,
         layout: &Layout,
     ) -> Result<Self, Diagnostic> {
         let before = self.device.as_ref().map(|run| run.has_kernels.clone());
@@ -111,52 +102,49 @@ impl OptimizerState {
         Ok(state)
     }
 
-    /// [`OptimizerState::step`] on a GPU. Reads requested counts once, at the end.
+    /// [`OptimizerState::step`] on a GPU.
     pub(super) fn step_on_device(
         &mut self,
         run: &mut DeviceRun,
         params: &mut Params,
         grads: Vec<Tensor<1>>,
-        (quant, seen): (&QuantContext, &[Option<QuantStats>]),
+        (quant, grids): (&mut Quantizer, &[Option<WeightGrid<'_>>]),
         lr: f64,
-        meter: &mut UpdateMetrics,
+        subscriber: &mut dyn UpdateSubscriber,
     ) -> Result<(), Diagnostic> {
-        self.updates += 1;
         run.check()?;
-        let grids = weight_grids(quant, params)?;
-        quant.record_amax(seen);
-        let (inputs, mut requests) = (Inputs { quant, grids: &grids, lr }, Requests::default());
         for (id, grad) in grads.into_iter().enumerate() {
-            self.launch_update(run, params, (id, grad), &inputs, meter, &mut requests)?;
+            let casts = (&mut *quant, grids[id].as_ref());
+            self.launch_update(run, params, (id, grad), casts, lr, subscriber)?;
         }
-        requests.ask_counts(run, &params.layout, (quant, &grids), meter)?;
-        requests.take_counts(run, &params.layout, &grids, meter)
+        let read = subscriber.ends_on_device(&params.layout.specs, quant, grids);
+        run.check()?;
+        read
     }
 
-    /// Launches the update of one parameter and its counts; without kernels for it, the update goes through main memory.
+    /// Launches the update of one parameter; without kernels for it, the update goes through main memory.
     fn launch_update(
         &mut self,
         run: &mut DeviceRun,
         params: &mut Params,
         (id, grad): (ParamId, Tensor<1>),
-        inputs: &Inputs<'_>,
-        meter: &mut UpdateMetrics,
-        requests: &mut Requests,
+        (quant, weight_grid): (&mut Quantizer, Option<&WeightGrid<'_>>),
+        lr: f64,
+        subscriber: &mut dyn UpdateSubscriber,
     ) -> Result<(), Diagnostic> {
-        let (quant, weight_grid) = (inputs.quant, inputs.grids[id].as_ref());
         let spec = &params.layout.specs[id];
         let (index, plugin, lr_scale) = self.groups.of(id);
-        let scalars = StepScalars { lr: inputs.lr * lr_scale, update: self.updates };
+        let scalars = StepScalars { lr: lr * lr_scale, update: self.updates };
         let shape = extents(&spec.shape);
-        let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
+        let info = param_info(&spec.name, &shape, quant.plan.is_stored_on_grid(id));
         let grid = weight_grid.map(WeightGrid::grid);
         let launches = plugin.launches(&info, scalars, grid);
         let launches = launches.map_err(|error| error.at(&spec.name))?;
         let launches = launches.filter(|_| run.has_kernels[id]);
-        let counting = meter.counting(id, weight_grid.and_then(WeightGrid::one_scale));
-        let (Some(launches), Some(counting)) = (launches, counting) else {
+        let wants_before = subscriber.wants_on_device(id, weight_grid);
+        let (Some(launches), Some(wants_before)) = (launches, wants_before) else {
             self.bring_back(run, id)?;
-            return self.step_in_memory(id, params, grad, (quant, weight_grid), inputs.lr, meter);
+            return self.step_in_memory(id, params, grad, (quant, weight_grid), lr, subscriber);
         };
         let kept = run.kept[id].clone();
         if !self.states[id].is_empty() {
@@ -166,30 +154,15 @@ impl OptimizerState {
         let device = params.values[id].device();
         // Taken out, so that the buffer has one owner and is updated in place.
         let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
-        if meter.looks() {
-            let (before, grad) = (tensor::read_f32(value.clone())?, tensor::read_f32(grad.clone())?);
-            meter.look_at(id, spec, (&before, &grad), weight_grid);
-        }
-        meter.gradient_on_device(id);
-        let before = counting.counts().then(|| value.clone());
+        subscriber.begins_on_device((id, spec), [&value, &grad], weight_grid)?;
+        let before = wants_before.then(|| value.clone());
         let call = run.call((index, plugin), &launches, grid, kept)?;
         let value = device_op::update(value, grad.clone(), call);
         let intended = info.rounded.then(|| value.clone());
-        let value = round_to_grid(quant, id, &spec.shape, value, quant.step() + 1);
-        if let (Some(before), Some(intended)) = (&before, intended) {
-            requests.lost(id, before, [intended, value.clone()]);
-        }
-        params.values[id] = value.clone();
-        if counting.is_due() {
-            // If nothing is counted, only the gradient is kept; `before` has no influence.
-            let before = before.unwrap_or_else(|| value.clone());
-            let update = Updated { id, before, value, grad };
-            if info.rounded && counting.counts() {
-                requests.count_later(update);
-            } else {
-                requests.count(run, update, counting);
-            }
-        }
+        let step = quant.state.step + 1;
+        let after = round_to_grid(quant, id, &spec.shape, value, step);
+        params.values[id] = after.clone();
+        subscriber.updated_on_device(DeviceUpdate { id, before, intended, after, grad }, weight_grid);
         Ok(())
     }
 

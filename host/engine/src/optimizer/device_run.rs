@@ -14,7 +14,6 @@ use super::device_op::{Faults, Kept, Prepared, UpdateCall};
 use crate::{
     device::ComputeDevice,
     kernel_text::{PluginKernel, target},
-    metrics::{count_op::CountMemory, element_memory::ElementMemory},
     model::layout::ParamId,
 };
 
@@ -26,8 +25,6 @@ pub struct DeviceRun {
     kernels: HashMap<(usize, KernelOp, bool), Arc<PluginKernel>>,
     /// By parameter.
     pub(super) kept: Vec<Arc<Mutex<Kept>>>,
-    /// The memory of counting, by parameter.
-    pub(super) memories: Vec<CountMemory>,
     /// By parameter: whether there are kernels for it.
     pub(super) has_kernels: Vec<bool>,
     faults: Faults,
@@ -42,7 +39,6 @@ impl DeviceRun {
             target: target(&cube.client())?,
             kernels: HashMap::new(),
             kept: (0..params).map(|_| Arc::default()).collect(),
-            memories: (0..params).map(|_| CountMemory::default()).collect(),
             has_kernels: vec![false; params],
             faults: Faults::default(),
         })
@@ -94,22 +90,13 @@ impl DeviceRun {
         Ok(UpdateCall { launches, scales, kept, faults: self.faults.clone() })
     }
 
-    /// A parameter's states, read back.
+    /// A parameter's states, read back after queued operations, which may still write them.
     pub(super) fn read_states(&self, id: ParamId) -> Result<Vec<Arc<Vec<f32>>>, Diagnostic> {
-        let states = self.read("an optimizer's states", || self.kept[id].lock().read())?;
-        Ok(states.into_iter().map(Arc::new).collect())
-    }
-
-    /// The memory of counting a parameter's updates, read back; `None` if nothing was counted.
-    pub(super) fn read_memory(&self, id: ParamId) -> Result<Option<ElementMemory>, Diagnostic> {
-        self.read("the memory of metrics", || self.memories[id].read())
-    }
-
-    /// Reads what the device keeps, after queued operations, which may still write it.
-    fn read<T>(&self, what: &str, kept: impl FnOnce() -> Result<T, String>) -> Result<T, Diagnostic> {
         let synced = self.device.sync().map_err(|error| error.to_string());
-        let read = synced.and_then(|()| kept());
-        read.map_err(|why| Diagnostic::run(format!("{what} cannot be read back: {why}")))
+        let states = synced.and_then(|()| self.kept[id].lock().read());
+        let states = states
+            .map_err(|why| Diagnostic::run(format!("an optimizer's states cannot be read back: {why}")))?;
+        Ok(states.into_iter().map(Arc::new).collect())
     }
 
     /// The first failed call since the last check.

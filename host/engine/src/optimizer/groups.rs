@@ -4,16 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::{OptimizerPlugin, instance::Identity};
-use altgrad_plugin_api::{Config, DType, StateSpec};
+use altgrad_plugin_api::{Config, DType, ParamInfo, StateSpec};
 
-use super::{
-    stored_state::Storage,
-    update::{extents, param_info},
-};
+use super::stored_state::Storage;
 use crate::{
     memory::StateBytes,
     model::{Layout, layout::ParamId},
-    quant::QuantContext,
+    quant::QuantPlan,
 };
 
 /// The instances of a run's optimizer, and the instance of each parameter.
@@ -72,7 +69,7 @@ impl OptimizerGroups {
     ///
     /// # Errors
     /// The plugin failed, or declares a state of a type that the host does not have.
-    pub fn state_bytes(&self, layout: &Layout, quant: &QuantContext) -> Result<StateBytes, Diagnostic> {
+    pub fn state_bytes(&self, layout: &Layout, quant: &QuantPlan) -> Result<StateBytes, Diagnostic> {
         let mut bytes = StateBytes::default();
         for (id, spec) in layout.specs.iter().enumerate() {
             let shape = extents(&spec.shape);
@@ -112,4 +109,13 @@ impl OptimizerGroups {
         let (plugin, lr_scale) = self.of[id];
         (plugin, &self.plugins[plugin], lr_scale)
     }
+}
+
+/// The parameter's facts for a plugin; `rounded`: its updates end with a rounding.
+pub(super) fn param_info<'a>(name: &'a str, shape: &'a [u64], rounded: bool) -> ParamInfo<'a> {
+    ParamInfo { rounded, ..ParamInfo::new(name, shape) }
+}
+
+pub(super) fn extents(shape: &[usize]) -> Vec<u64> {
+    shape.iter().map(|&extent| extent as u64).collect()
 }

@@ -2,13 +2,11 @@
 //!
 //! `groups` assigns an instance to each parameter and a type to its states (`stored_state`, `states`); `update` passes parameters
 //! in main memory, `services` computes an optimizer's matrix operations on the parameter's device, and `device` runs an
-//! optimizer's own kernels on a GPU, whose effects `device_counts` reads.
+//! optimizer's own kernels on a GPU. [`UpdateSubscriber`] receives the updates.
 
 pub mod code_storage;
 #[cfg(feature = "gpu")]
 mod device;
-#[cfg(feature = "gpu")]
-mod device_counts;
 #[cfg(feature = "gpu")]
 mod device_op;
 #[cfg(feature = "gpu")]
@@ -18,9 +16,13 @@ pub mod range_expansion;
 mod services;
 mod states;
 pub mod stored_state;
+mod subscriber;
 mod update;
 
 pub use groups::OptimizerGroups;
 pub use states::OptimizerBuffer;
+#[cfg(feature = "gpu")]
+pub use subscriber::DeviceUpdate;
+pub use subscriber::{UpdateEvent, UpdateSubscriber, UpdatedValues, Wanted};
 pub use update::OptimizerState;
 pub(crate) use update::round_to_grid;

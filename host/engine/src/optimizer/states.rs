@@ -12,7 +12,6 @@ use super::{
     stored_state::{Storage, StoredState},
 };
 use crate::{
-    metrics::element_memory::ElementMemory,
     model::{Params, layout::ParamId},
     tensor,
     tensor_file::{TensorFile, Values},
@@ -126,28 +125,6 @@ impl OptimizerState {
         }
         self.updates = updates;
         Ok(())
-    }
-
-    /// What counting on a GPU remembers of a parameter's elements; `None` if nothing was counted there. Reads it back.
-    ///
-    /// # Errors
-    /// The device failed.
-    #[cfg_attr(not(feature = "gpu"), allow(unused_variables))]
-    pub fn count_memory(&self, id: ParamId) -> Result<Option<ElementMemory>, Diagnostic> {
-        #[cfg(feature = "gpu")]
-        if let Some(device) = &self.device {
-            return device.read_memory(id);
-        }
-        Ok(None)
-    }
-
-    /// Continues counting on a GPU from this memory of a parameter's elements; on the CPU it does nothing.
-    #[cfg_attr(not(feature = "gpu"), allow(unused_variables))]
-    pub fn restore_count_memory(&self, id: ParamId, memory: &ElementMemory) {
-        #[cfg(feature = "gpu")]
-        if let Some(device) = self.device.as_ref().filter(|device| device.has_kernels[id]) {
-            device.memories[id].restore(memory);
-        }
     }
 
     /// One parameter's update in main memory: parameter and gradient, `[n]`.

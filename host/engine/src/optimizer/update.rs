@@ -5,21 +5,21 @@
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::instance::Identity;
-use altgrad_plugin_api::{ParamInfo, Scope, StateSpec, StepScalars};
+use altgrad_plugin_api::{Scope, StateSpec, StepScalars};
 use burn::tensor::Tensor;
 
 use super::{
-    groups::OptimizerGroups,
+    groups::{OptimizerGroups, extents, param_info},
     services::{self, DeviceStates},
     stored_state::{Storage, StoredState},
+    subscriber::{UpdateEvent, UpdateSubscriber, UpdatedValues},
 };
 use crate::{
-    metrics::{grid_ends::GridEnds, update_loss::UpdateLoss, update_metrics::UpdateMetrics, updates::Step},
     model::{
         Layout, Params,
         layout::{ParamId, ParamSpec},
     },
-    quant::{QuantContext, QuantStats, WeightGrid},
+    quant::{QuantPlan, QuantStats, Quantizer, WeightGrid},
     tensor,
 };
 
@@ -54,7 +54,7 @@ impl OptimizerState {
     /// # Errors
     /// The plugin failed, cannot update a parameter, or declares a state of a type that the host does not have; or a storage
     /// names no state.
-    pub fn new(groups: OptimizerGroups, layout: &Layout, quant: &QuantContext) -> Result<Self, Diagnostic> {
+    pub fn new(groups: OptimizerGroups, layout: &Layout, quant: &QuantPlan) -> Result<Self, Diagnostic> {
         let mut state = Self {
             groups,
             scopes: Vec::new(),
@@ -75,12 +75,7 @@ impl OptimizerState {
         Ok(state)
     }
 
-    fn add_parameter(
-        &mut self,
-        id: ParamId,
-        spec: &ParamSpec,
-        quant: &QuantContext,
-    ) -> Result<(), Diagnostic> {
+    fn add_parameter(&mut self, id: ParamId, spec: &ParamSpec, quant: &QuantPlan) -> Result<(), Diagnostic> {
         let (_, plugin, _) = self.groups.of(id);
         let shape = extents(&spec.shape);
         let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
@@ -121,7 +116,7 @@ impl OptimizerState {
     ///
     /// # Errors
     /// The plugin cannot update a parameter under these casts.
-    pub fn rules_under(&self, quant: &QuantContext, layout: &Layout) -> Result<Vec<String>, Diagnostic> {
+    pub fn rules_under(&self, quant: &QuantPlan, layout: &Layout) -> Result<Vec<String>, Diagnostic> {
         let rule = |(id, spec): (ParamId, &ParamSpec)| {
             let shape = extents(&spec.shape);
             let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
@@ -146,14 +141,14 @@ impl OptimizerState {
 
     /// True if a rule under these casts depends on the grid of its parameter; false if the plugin refuses them.
     #[must_use]
-    pub fn has_grid_rules(&self, quant: &QuantContext, layout: &Layout) -> bool {
+    pub fn has_grid_rules(&self, quant: &QuantPlan, layout: &Layout) -> bool {
         let rules = self.rules_under(quant, layout);
         rules.is_ok_and(|rules| rules.into_iter().map(Some).ne(self.rules_without_grid.iter().cloned()))
     }
 
     /// True if a parameter would have another rule if its weight were not transformed before it is rounded, and so lay on a grid.
     #[must_use]
-    pub fn misses_grid(&self, quant: &QuantContext, layout: &Layout, id: ParamId) -> bool {
+    pub fn misses_grid(&self, quant: &QuantPlan, layout: &Layout, id: ParamId) -> bool {
         let spec = &layout.specs[id];
         let Some(grid) = quant.weight_grid_before_transform(id, &spec.shape) else { return false };
         let shape = extents(&spec.shape);
@@ -178,9 +173,9 @@ impl OptimizerState {
         "the optimizer's CPU function"
     }
 
-    /// Updates all parameters in place, after a pass with `quant` that collected `seen`. Optimizers receive the scales of that
-    /// pass as grids. Without master weights the update ends with a rounding. `meter` records every step. Reads the device once
-    /// per parameter unless it is the CPU.
+    /// Updates all parameters in place, after a pass whose rounding by `quant` had these statistics. Optimizers receive the scales of
+    /// that pass as grids. Without master weights the update ends with a rounding. Reads the device once per parameter unless it is the
+    /// CPU.
     ///
     /// # Errors
     /// The plugin failed; parameters before the one at fault are updated, the others are not.
@@ -188,22 +183,27 @@ impl OptimizerState {
         &mut self,
         params: &mut Params,
         grads: Vec<Tensor<1>>,
-        (quant, seen): (&QuantContext, &[Option<QuantStats>]),
+        (quant, stats): (&mut Quantizer, &[Option<QuantStats>]),
         lr: f64,
-        meter: &mut UpdateMetrics,
+        subscriber: &mut dyn UpdateSubscriber,
     ) -> Result<(), Diagnostic> {
+        self.updates += 1;
+        // Before the scales change.
+        let plan = quant.plan.clone();
+        let specs = params.layout.specs.iter().enumerate();
+        let grids = specs.map(|(id, spec)| quant.state.weight_grid(&plan, id, &spec.shape));
+        let grids = grids.collect::<Result<Vec<_>, _>>()?;
+        quant.record_amax(stats);
+        quant.begin_update();
         #[cfg(feature = "gpu")]
         if let Some(mut device) = self.device.take() {
-            let result = self.step_on_device(&mut device, params, grads, (quant, seen), lr, meter);
+            let result = self.step_on_device(&mut device, params, grads, (quant, &grids), lr, subscriber);
             self.device = Some(device);
             return result;
         }
-        self.updates += 1;
-        // Before the scales change.
-        let grids = weight_grids(quant, params)?;
-        quant.record_amax(seen);
         for (id, grad) in grads.into_iter().enumerate() {
-            self.step_in_memory(id, params, grad, (quant, grids[id].as_ref()), lr, meter)?;
+            let casts = (&mut *quant, grids[id].as_ref());
+            self.step_in_memory(id, params, grad, casts, lr, subscriber)?;
         }
         Ok(())
     }
@@ -214,9 +214,9 @@ impl OptimizerState {
         id: ParamId,
         params: &mut Params,
         grad: Tensor<1>,
-        (quant, weight_grid): (&QuantContext, Option<&WeightGrid<'_>>),
+        (quant, weight_grid): (&mut Quantizer, Option<&WeightGrid<'_>>),
         lr: f64,
-        meter: &mut UpdateMetrics,
+        subscriber: &mut dyn UpdateSubscriber,
     ) -> Result<(), Diagnostic> {
         let spec = &params.layout.specs[id];
         let grid = weight_grid.map(WeightGrid::grid);
@@ -225,58 +225,67 @@ impl OptimizerState {
         // Taken out, so that the CPU's buffer has one owner and is updated without a copy.
         let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
         let shape = extents(&spec.shape);
-        let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
+        let info = param_info(&spec.name, &shape, quant.plan.is_stored_on_grid(id));
         let scalars = StepScalars { lr: lr * lr_scale, update: self.updates };
-        let measured = meter.wants_weights() || meter.wants_gradients();
-        let grid_rule = self.rules_without_grid[id].as_ref() != Some(&self.rules[id]);
-        let momentum = if meter.wants_weights() && grid_rule { self.momentum(id)? } else { None };
-        let measures_loss = info.rounded && meter.wants_weights();
-        let residual = if measures_loss { self.residual_values(id)? } else { None };
+        let wanted = subscriber.wants();
+        let has_grid_rule = self.rules_without_grid[id].as_ref() != Some(&self.rules[id]);
+        let momentum = if wanted.values && has_grid_rule { self.momentum(id)? } else { None };
+        let residual = if wanted.values && info.rounded { self.residual_values(id)? } else { None };
+
         let (value, grad, before, result) = if self.on_device[id].is_some() {
-            // No data move unless they are measured.
-            let seen = if measured { tensor::read_f32(grad.clone())? } else { Vec::new() };
-            let before = meter.wants_weights().then(|| tensor::read_f32(value.clone())).transpose()?;
+            // No data move unless they are wanted.
+            let is_read = wanted.values || wanted.gradients;
+            let read = if is_read { tensor::read_f32(grad.clone())? } else { Vec::new() };
+            let before = wanted.values.then(|| tensor::read_f32(value.clone())).transpose()?;
             let update = services::Update { info, value, grad, scalars, grid };
             let (value, result) = self.step_with_services(id, update)?;
-            (value, seen, before, result)
+            (value, read, before, result)
         } else {
             let (mut param, grad) = (tensor::read_f32(value)?, tensor::read_f32(grad)?);
-            let before = meter.wants_weights().then(|| param.clone());
+            let before = wanted.values.then(|| param.clone());
             let result = self.step_slices(id, info, (&mut param, &grad), scalars, grid);
             (tensor::flat(param, &device), grad, before, result)
         };
-        meter.gradient(id, &grad);
+
         let unrounded = self.residual(id).filter(|_| info.rounded).map(|state| (state, value.clone()));
-        let intended = measures_loss.then(|| tensor::read_f32(value.clone())).transpose()?;
-        let mut value = round_to_grid(quant, id, &spec.shape, value, quant.step() + 1);
+        let intended =
+            (wanted.values && info.rounded).then(|| tensor::read_f32(value.clone())).transpose()?;
+        let step = quant.state.step + 1;
+        let mut value = round_to_grid(quant, id, &spec.shape, value, step);
         if let Some((state, unrounded)) = unrounded {
             self.set_state(id, state, unrounded - value.clone())?;
         }
-        if let Some(before) = before {
-            let after = tensor::read_f32(value)?;
-            let new_grid = stored_grid(quant, id, &spec.shape)?;
-            let step = Step { before: &before, after: &after, grad: &grad };
-            let momentum = momentum.zip(if grid_rule { self.momentum(id)? } else { None });
-            let momentum = momentum.as_ref().map(|(before, after)| [&before[..], &after[..]]);
-            let stepped = intended.as_deref().unwrap_or(&after);
-            let residuals = residual.zip(self.residual_values(id)?);
-            let residuals = residuals.as_ref().map(|(before, after)| [&before[..], &after[..]]);
-            let lost =
-                intended.as_deref().map(|intended| UpdateLoss::of(&before, intended, &after, residuals));
-            let ends = weight_grid.filter(|_| info.rounded || grid_rule);
-            let ends = ends.and_then(|grid| GridEnds::of(stepped, grid, momentum));
-            let grids = [weight_grid, new_grid.as_ref()];
-            meter.update(id, spec, step, (lost, ends), grids);
-            value = tensor::flat(after, &device);
+
+        let mut event = UpdateEvent { id, spec, grad: &grad, values: None };
+        match before {
+            None => subscriber.updated(&event),
+            Some(before) => {
+                let after = tensor::read_f32(value)?;
+                let new_grid = quant.state.stored_grid(&quant.plan, id, &spec.shape)?;
+                let momentum = momentum.zip(if has_grid_rule { self.momentum(id)? } else { None });
+                let residuals = residual.zip(self.residual_values(id)?);
+                event.values = Some(UpdatedValues {
+                    before: &before,
+                    intended: intended.as_deref().unwrap_or(&after),
+                    after: &after,
+                    is_rounded: info.rounded,
+                    has_grid_rule,
+                    momentum: momentum.as_ref().map(|(before, after)| [&before[..], &after[..]]),
+                    residuals: residuals.as_ref().map(|(before, after)| [&before[..], &after[..]]),
+                    grids: [weight_grid, new_grid.as_ref()],
+                });
+                subscriber.updated(&event);
+                value = tensor::flat(after, &device);
+            }
         }
         params.values[id] = value;
         result.map_err(|error| error.at(&spec.name))
     }
 }
 
-/// [`QuantContext::round_to_grid`] of a flat parameter.
+/// [`Quantizer::round_to_grid`] of a flat parameter.
 pub(crate) fn round_to_grid(
-    quant: &QuantContext,
+    quant: &mut Quantizer,
     id: ParamId,
     shape: &[usize],
     value: Tensor<1>,
@@ -284,31 +293,4 @@ pub(crate) fn round_to_grid(
 ) -> Tensor<1> {
     let &[rows, columns] = shape else { return value };
     quant.round_to_grid(id, value.reshape([rows, columns]), step).reshape([rows * columns])
-}
-
-/// The grids of all parameters' weights, before the scales change.
-pub(super) fn weight_grids<'a>(
-    quant: &'a QuantContext,
-    params: &Params,
-) -> Result<Vec<Option<WeightGrid<'a>>>, Diagnostic> {
-    let specs = params.layout.specs.iter().enumerate();
-    specs.map(|(id, spec)| quant.weight_grid(id, &spec.shape)).collect()
-}
-
-/// The grid on which a weight without master weights is stored after its update.
-pub(super) fn stored_grid<'a>(
-    quant: &'a QuantContext,
-    id: ParamId,
-    shape: &[usize],
-) -> Result<Option<WeightGrid<'a>>, Diagnostic> {
-    if quant.is_stored_on_grid(id) { quant.weight_grid(id, shape) } else { Ok(None) }
-}
-
-/// The parameter's facts for a plugin; `rounded`: its updates end with a rounding.
-pub(super) fn param_info<'a>(name: &'a str, shape: &'a [u64], rounded: bool) -> ParamInfo<'a> {
-    ParamInfo { rounded, ..ParamInfo::new(name, shape) }
-}
-
-pub(super) fn extents(shape: &[usize]) -> Vec<u64> {
-    shape.iter().map(|&extent| extent as u64).collect()
 }

@@ -23,7 +23,7 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::{
-    FakeQuantOutput, FakeQuantParams, PendingStats, Site,
+    FakeQuantOutput, FakeQuantParams, History, PendingStats, Site,
     arrangement::Arrangement,
     fake_quant::{self, FakeQuantOps},
 };
@@ -118,10 +118,10 @@ pub fn cast(x: Tensor<2>, params: CastParams) -> FakeQuantOutput<2> {
     FakeQuantOutput { values: Tensor::from_dispatch(values), scales: Tensor::from_dispatch(scales), stats }
 }
 
-/// The scales that a site's scaling gives a matrix, `[groups, 2]`, without a rotation.
-pub(super) fn arranged_scales(x: &Tensor<2>, site: &Site) -> Tensor<2> {
+/// The scales that a site's scaling gives a matrix after this history, `[groups, 2]`, without a rotation.
+pub(super) fn arranged_scales(x: &Tensor<2>, site: &Site, history: &History) -> Tensor<2> {
     let arranged = site.arrangement().arranged::<Dispatch>(x.clone().into_dispatch());
-    Tensor::from_dispatch(fake_quant::scales::<Dispatch>(&arranged, site.scale()))
+    Tensor::from_dispatch(fake_quant::scales::<Dispatch>(&arranged, site.scale(history)))
 }
 
 /// Rounds a matrix at these scales; scales and rotations of the parameters are ignored. No gradient passes.

@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
+use altgrad_casts::nearest_bf16;
 use altgrad_plugin_api::{PluginError, QuantParams, QuantStats as FormatStats, ValueGrid};
 use parking_lot::Mutex;
 
 #[cfg(feature = "gpu")]
 use super::format_kernels::FormatKernels;
-use super::{saved_tensors::fit_bf16, stat_words};
+use super::stat_words;
 use altgrad_base::diagnostic::{Diagnostic, Fault};
 use altgrad_loader::FormatPlugin;
 
 use crate::device::ComputeDevice;
+
+/// Largest magnitude whose products can be added 2^14 times without exceeding f32's largest value.
+const LARGEST_FACTOR: f32 = (1u64 << 56) as f32;
 
 /// A format's plugin with its parts for one device: its kernels on a GPU that they support, its CPU function elsewhere.
 #[derive(Debug)]
@@ -174,4 +178,11 @@ fn exact_codes(plugin: &FormatPlugin, values: &ValueGrid) -> Option<Vec<f32>> {
         Some(codes.into_iter().map(value).eq(rounded.iter().map(|x| Some(x.to_bits()))))
     };
     [1.0, 1.0 - NUDGE, 1.0 + NUDGE].into_iter().all(|factor| returns(factor) == Some(true)).then_some(decoded)
+}
+
+/// True if all finite values, at least one, are exact in bf16 and no larger than [`LARGEST_FACTOR`].
+fn fit_bf16(values: &[f32]) -> bool {
+    let fits = |value: &f32| nearest_bf16(*value) == *value && value.abs() <= LARGEST_FACTOR;
+    let mut finite = values.iter().filter(|value| value.is_finite()).peekable();
+    finite.peek().is_some() && finite.all(fits)
 }

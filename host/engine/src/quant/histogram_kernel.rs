@@ -13,7 +13,7 @@ use cubecl::prelude::*;
 
 use super::{
     code_table::{CODES, CodeTable},
-    histogram::{HistogramCollector, PowerSums},
+    power_sums::PowerSums,
 };
 use crate::{
     cube_parts::{INFINITY, MAGNITUDE, SIGN, UNITS, cube_sum, is_nan},
@@ -83,28 +83,35 @@ pub(super) fn count(
     DeviceCounts { codes, powers, zeros }
 }
 
-/// Reads the counts of calls, with one synchronisation, into their histogram.
-pub(super) fn read(calls: Vec<DeviceCounts>, histogram: &HistogramCollector) -> Result<(), Diagnostic> {
-    let Some(client) = calls.first().map(|call| call.powers.client.clone()) else { return Ok(()) };
+/// The counts of a call, on the host.
+pub(super) struct ReadCounts {
+    /// Elements of each code; empty if codes were not counted.
+    pub(super) codes: Vec<u64>,
+    /// Sums by cube.
+    pub(super) powers: Vec<PowerSums>,
+    /// The number of zeros that pad the tensor, and their code.
+    pub(super) zeros: (usize, usize),
+}
+
+/// Reads the counts of calls, with one synchronisation.
+pub(super) fn read(calls: Vec<DeviceCounts>) -> Result<Vec<ReadCounts>, Diagnostic> {
+    let Some(client) = calls.first().map(|call| call.powers.client.clone()) else { return Ok(Vec::new()) };
     let tensors = calls.iter().flat_map(|call| call.codes.iter().chain([&call.powers]));
     let found = client.read(tensors.map(|tensor| tensor.handle.clone()).collect());
     let found =
         found.map_err(|error| Diagnostic::run(format!("a histogram cannot be read back: {error}")))?;
     let mut found = found.iter().map(|bytes| bytes.as_chunks::<4>().0);
-    for call in &calls {
-        if call.codes.is_some() {
-            let counts = found.next().unwrap_or_default();
-            let counts: Vec<u64> = counts.iter().map(|&count| u32::from_ne_bytes(count).into()).collect();
-            histogram.add_codes(&counts);
-        }
-        for slot in found.next().unwrap_or_default().as_chunks::<SLOT>().0 {
+    let read = calls.iter().map(|call| {
+        let counts = call.codes.as_ref().and_then(|_| found.next()).unwrap_or_default();
+        let codes = counts.iter().map(|&count| u32::from_ne_bytes(count).into()).collect();
+        let slots = found.next().unwrap_or_default().as_chunks::<SLOT>().0.iter();
+        let powers = slots.map(|slot| {
             let [shrink, count, mean, sums @ ..] = slot.map(|number| f64::from(f32::from_ne_bytes(number)));
-            histogram.add_powers(&PowerSums::around(mean, count, sums, 1.0 / shrink));
-        }
-        let (zeros, code) = call.zeros;
-        histogram.subtract_zeros(zeros, code);
-    }
-    Ok(())
+            PowerSums::around(mean, count, sums, 1.0 / shrink)
+        });
+        ReadCounts { codes, powers: powers.collect(), zeros: call.zeros }
+    });
+    Ok(read.collect())
 }
 
 /// `counts[code] += 1` for each value that has a code. `group` consecutive values share a scale; `table` is [`CodeTable::words`].

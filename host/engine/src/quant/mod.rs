@@ -1,7 +1,8 @@
 //! Quantization: the rounding of linear layers to number formats.
 //!
 //! A [`Site`] is a tensor of a linear layer that is rounded: its weight, its input, or the gradient of its output.
-//! [`QuantContext`] holds all sites and computes the layers. [`cast`](cast()) is scaling and rounding as a differentiable tensor
+//! [`QuantPlan`] lists all sites of a run file and does not change, [`QuantState`] is their state between steps, and a [`Quantizer`] has
+//! both. [`QuantPass`] computes the layers of some passes. [`cast`](cast()) is scaling and rounding as a differentiable tensor
 //! operation on every device, [`fake_quant`](fake_quant()) the rounding in it. [`DeviceFormat`] is the format of a plugin on a device: its kernels on a GPU, its
 //! function on the CPU. [`product`] is the matrix product that follows. Statistics of the rounding stay on the device until the
 //! step reads all its results back.
@@ -10,8 +11,6 @@ mod arrangement;
 mod cast;
 #[cfg(any(feature = "gpu", test))]
 mod code_table;
-mod collect;
-mod context;
 mod cpu;
 pub mod fake_quant;
 mod format;
@@ -27,8 +26,13 @@ pub mod observe;
 mod open_format;
 pub mod operand;
 mod params;
+mod pass;
+mod pass_stats;
+mod plan;
+mod power_sums;
 pub mod product;
 pub mod product_ops;
+mod saved_state;
 pub mod saved_tensors;
 pub mod scale;
 #[cfg(feature = "gpu")]
@@ -38,22 +42,25 @@ mod site;
 mod stat_words;
 mod state;
 pub mod stats;
-mod take_over;
 mod value_casts;
 mod weight_scales;
 
 pub use arrangement::Arrangement;
 pub use cast::{CastParams, Rotation, cast};
-pub use context::{QuantContext, SiteId};
 pub use fake_quant::{FakeQuantOutput, fake_quant};
 pub use format::DeviceFormat;
 pub use histogram::{HistogramCollector, SiteHistogram};
 pub use params::{Arithmetic, FakeQuantParams};
+pub use pass::{CastObservers, QuantPass};
+pub use pass_stats::PassStats;
+pub use plan::{QuantPlan, SiteId};
+pub use power_sums::PowerSums;
 pub use product::GradientStats;
+pub use saved_state::{AmaxHistory, SavedQuantState, SavedWeightStats};
 pub use scale::{ScaleRule, ScaleSource};
 pub use scale_loss::ScaleLoss;
 pub use site::{DelayedStart, History, LayerId, Role, ScaleChange, Scaling, Site, UseSource};
-pub use state::{AmaxHistory, QuantState, SavedQuantState, SavedWeightStats};
+pub use state::{QuantState, Quantizer, RequestedRounding};
 pub use stats::{PendingStats, QuantStats};
 pub use value_casts::ValueCasts;
 pub use weight_scales::{WeightGrid, end_of_range, target_on_grid};

@@ -1,22 +1,21 @@
 //! Observation: the effect that formats would have on tensors before any rounding and transform, by site.
 //!
-//! On a step that measures, the step's passes are computed once more before the training's own, with the same inputs. While they run,
-//! [`QuantContext`] passes the tensor of each observed site to an [`Observation`], which keeps only its statistics. Products that fuse an
+//! On a step that measures, the step's passes are computed once more before the training's own, with the same inputs. These passes
+//! give the tensor of each observed site to an observer, which keeps only its statistics. Products that fuse an
 //! observed tensor are computed as chains of operations there; the training's own passes stay fused, so this module cannot change them.
 //! The rounding is that of every cast ([`super::cast()`]), on the tensor's device.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_metrics::FormatName;
 use altgrad_plugin_api::RandomKey;
 use burn::tensor::{Gradients as Tape, Tensor};
-use parking_lot::Mutex;
 use rayon::prelude::*;
 
 use super::{
-    CastParams, DeviceFormat, FakeQuantParams, HistogramCollector, LayerId, QuantContext, QuantStats, Role,
-    SiteId, cast::cast, context::StatsSource, histogram::PowerSums, site::Site,
+    CastParams, DeviceFormat, FakeQuantParams, HistogramCollector, History, LayerId, QuantStats, Role,
+    cast::cast, power_sums::PowerSums, site::Site,
 };
 use crate::{
     tensor::{read_f32, untracked},
@@ -120,7 +119,7 @@ impl SeenSite {
 impl ObservedFormat {
     /// The statistics that the format would have on a matrix with the assumed scales.
     fn scaled(&self, x: Tensor<2>) -> Result<QuantStats, Diagnostic> {
-        let quant = self.cast.fake_quant_params(RandomKey::default());
+        let quant = self.cast.fake_quant_params(RandomKey::default(), &History::default());
         let params = CastParams { quant, arrangement: self.cast.arrangement(), rotation: None };
         cast(x, params).stats.read()
     }
@@ -134,38 +133,19 @@ fn extremes(values: &[f32]) -> [f32; 2] {
     })
 }
 
-/// Leaves whose gradient is the tensor of some sites: the probe, its shape, the layer, and roles with a flag for the transposed tensor.
-type Probe = (Tensor<1>, [usize; 2], LayerId, Vec<(Role, bool)>);
-
-/// The sites that a run observes, and their observations.
+/// The sites that a run observes.
 #[derive(Debug)]
-pub struct Observation {
+pub struct ObservedSites {
     sites: Vec<ObservedSite>,
     index: BTreeMap<(LayerId, Role), usize>,
-    /// Observations by site; `None` outside of observed passes.
-    seen: Mutex<Option<Vec<Option<SeenSite>>>>,
-    probes: Mutex<Vec<Probe>>,
-    /// The error that stopped a measurement: operations cannot return one.
-    fault: Mutex<Option<Diagnostic>>,
-    /// The statistics that were pending in the quantizer before.
-    pending: Vec<(SiteId, StatsSource)>,
-    active: bool,
 }
 
-impl Observation {
-    /// An observation of these sites.
+impl ObservedSites {
+    /// These sites.
     #[must_use]
     pub fn new(sites: Vec<ObservedSite>) -> Self {
         let index = sites.iter().enumerate().map(|(id, site)| ((site.layer, site.role), id)).collect();
-        Self {
-            sites,
-            index,
-            seen: Mutex::default(),
-            probes: Mutex::default(),
-            fault: Mutex::default(),
-            pending: Vec::new(),
-            active: false,
-        }
+        Self { sites, index }
     }
 
     /// The sites.
@@ -178,17 +158,52 @@ impl Observation {
     pub fn formats(&self) -> impl Iterator<Item = &Arc<DeviceFormat>> {
         self.sites.first().into_iter().flat_map(|site| site.formats.iter().map(|format| &format.cast.format))
     }
+}
+
+/// Leaves whose gradient is the tensor of some sites: the probe, its shape, the layer, and roles with a flag for the transposed tensor.
+type Probe = (Tensor<1>, [usize; 2], LayerId, Vec<(Role, bool)>);
+
+/// The observation of the sites in some passes.
+#[derive(Debug)]
+pub(super) struct Observer<'a> {
+    observed: &'a ObservedSites,
+    /// Observations by site.
+    seen: RefCell<Vec<Option<SeenSite>>>,
+    probes: RefCell<Vec<Probe>>,
+    /// The error that stopped a measurement: operations cannot return one.
+    fault: RefCell<Option<Diagnostic>>,
+}
+
+impl<'a> Observer<'a> {
+    /// Before the passes.
+    pub(super) fn new(observed: &'a ObservedSites) -> Self {
+        let seen = RefCell::new(observed.sites.iter().map(|_| None).collect());
+        Self { observed, seen, probes: RefCell::default(), fault: RefCell::default() }
+    }
+
+    /// The observations, by site; `None` for a site without a tensor.
+    ///
+    /// # Errors
+    /// A format or the device failed.
+    pub(super) fn finish(self) -> Result<Vec<Option<SeenSite>>, Diagnostic> {
+        self.fault.into_inner().map_or(Ok(self.seen.into_inner()), Err)
+    }
 
     fn id(&self, layer: LayerId, role: Role) -> Option<usize> {
-        self.index.get(&(layer, role)).copied()
+        self.observed.index.get(&(layer, role)).copied()
+    }
+
+    /// True if a site is observed.
+    pub(super) fn has(&self, layer: LayerId, role: Role) -> bool {
+        self.id(layer, role).is_some()
     }
 
     /// Measures a matrix for at most two roles of a layer, whose blocks run along rows, or along columns where the role has `true`.
-    fn see(&self, layer: LayerId, roles: &[(Role, bool)], x: &Tensor<2>) {
+    fn measure(&self, layer: LayerId, roles: &[(Role, bool)], x: &Tensor<2>) {
         let sites = roles.iter().filter_map(|(role, turned)| Some((self.id(layer, *role)?, *turned)));
         let mut known: Option<SeenSite> = None;
         for (id, turned) in sites {
-            let formats = &self.sites[id].formats;
+            let formats = &self.observed.sites[id].formats;
             let as_used = || if turned { x.clone().swap_dims(0, 1) } else { x.clone() };
             let seen = match known.take() {
                 Some(known) => known.turned(&as_used(), formats),
@@ -196,124 +211,53 @@ impl Observation {
             };
             match seen {
                 Ok(seen) => {
-                    if let Some(all) = self.seen.lock().as_mut() {
-                        all[id].get_or_insert_default().merge(&seen);
-                    }
+                    self.seen.borrow_mut()[id].get_or_insert_default().merge(&seen);
                     known = Some(seen);
                 }
                 Err(error) => {
-                    self.fault.lock().get_or_insert(error);
+                    self.fault.borrow_mut().get_or_insert(error);
                 }
             }
         }
     }
-}
 
-impl QuantContext {
-    /// The same context, with sites to observe.
-    #[must_use]
-    pub fn observing(mut self, observation: Option<Observation>) -> Self {
-        self.observation = observation.map(Box::new);
-        self
-    }
-
-    /// Receives the observation of another context, which stops observing.
-    pub fn take_observation_of(&mut self, other: &mut Self) {
-        self.observation = other.observation.take();
-    }
-
-    /// The observation of the run, if there is one.
-    #[must_use]
-    pub fn observation(&self) -> Option<&Observation> {
-        self.observation.as_deref()
-    }
-
-    /// Observes the passes from now on; returns whether there is anything to observe.
-    pub fn start_observation(&mut self) -> bool {
-        let pending = std::mem::take(self.pending.get_mut());
-        let Some(observation) = &mut self.observation else {
-            *self.pending.get_mut() = pending;
-            return false;
-        };
-        let none = observation.sites.iter().map(|_| None).collect();
-        (observation.pending, observation.active) = (pending, true);
-        *observation.seen.get_mut() = Some(none);
-        true
-    }
-
-    /// Stops observing and returns the observations, by site; `None` for a site without a tensor. Statistics of casts in the
-    /// meantime are dropped: the training's own passes collect them again.
-    ///
-    /// # Errors
-    /// A format or the device failed.
-    pub fn take_observation(&mut self) -> Result<Vec<Option<SeenSite>>, Diagnostic> {
-        let Some(observation) = &mut self.observation else { return Ok(Vec::new()) };
-        *self.pending.get_mut() = std::mem::take(&mut observation.pending);
-        observation.active = false;
-        observation.probes.get_mut().clear();
-        let seen = observation.seen.get_mut().take().unwrap_or_default();
-        observation.fault.get_mut().take().map_or(Ok(seen), Err)
-    }
-
-    /// The observer of the current pass.
-    fn observer(&self) -> Option<&Observation> {
-        self.observation().filter(|observation| observation.active)
-    }
-
-    /// True if one of these sites is observed in the current pass.
-    pub(super) fn observes(&self, layer: LayerId, roles: &[Role]) -> bool {
-        self.observer().is_some_and(|observer| roles.iter().any(|role| observer.id(layer, *role).is_some()))
-    }
-
-    /// Passes the operands of a layer's product to the observer, before they are rounded. Shapes: `x` `[tokens, in]`, `weight`
-    /// `[out, in]`. A weight is the same in all micro-batches.
-    pub(super) fn observe_operands(
-        &self,
-        layer: LayerId,
-        x: &Tensor<2>,
-        weight: &Tensor<2>,
-        micro_batch: u64,
-    ) {
-        let Some(observer) = self.observer() else { return };
+    /// The operands of a layer's product, before they are rounded. Shapes: `x` `[tokens, in]`, `weight` `[out, in]`. A weight is the
+    /// same in all micro-batches.
+    pub(super) fn operands(&self, layer: LayerId, x: &Tensor<2>, weight: &Tensor<2>, micro_batch: u64) {
         let of_input = [(Role::Activation, false), (Role::ActivationWgrad, true)];
-        observer.see(layer, &of_input, &untracked(x.clone()));
+        self.measure(layer, &of_input, &untracked(x.clone()));
         if micro_batch == 0 {
             let of_weight = [(Role::Weight, false), (Role::WeightDgrad, true)];
-            observer.see(layer, &of_weight, &untracked(weight.clone()));
+            self.measure(layer, &of_weight, &untracked(weight.clone()));
         }
     }
 
     /// `y`, the output of a layer's product, whose gradient is observed.
-    pub(super) fn observe_output(&self, layer: LayerId, y: Tensor<2>) -> Tensor<2> {
-        self.observe_gradient(layer, &[(Role::Grad, false), (Role::GradWgrad, true)], y)
+    pub(super) fn output(&self, layer: LayerId, y: Tensor<2>) -> Tensor<2> {
+        self.gradient(layer, &[(Role::Grad, false), (Role::GradWgrad, true)], y)
     }
 
     /// `x`, whose gradient is observed: everything that uses `x` must use the result.
-    pub(super) fn observe_gradient(&self, layer: LayerId, roles: &[(Role, bool)], x: Tensor<2>) -> Tensor<2> {
-        let is_observed = roles.iter().any(|(role, _)| self.observes(layer, &[*role]));
-        let Some(observer) = self.observer().filter(|_| is_observed && x.device().is_autodiff()) else {
+    pub(super) fn gradient(&self, layer: LayerId, roles: &[(Role, bool)], x: Tensor<2>) -> Tensor<2> {
+        if !roles.iter().any(|(role, _)| self.has(layer, *role)) || !x.device().is_autodiff() {
             return x;
-        };
+        }
         let shape = x.dims();
         let (x, probe) = capture_gradient(x);
-        observer.probes.lock().push((probe, shape, layer, roles.to_vec()));
+        self.probes.borrow_mut().push((probe, shape, layer, roles.to_vec()));
         x
     }
 
-    /// Passes a tensor elsewhere in the model to the observer, before it is rounded. Blocks run along the last axis.
-    pub(super) fn observe_value(&self, layer: LayerId, role: Role, x: &Tensor<2>) {
-        if let Some(observer) = self.observer() {
-            observer.see(layer, &[(role, false)], &untracked(x.clone()));
-        }
+    /// A tensor elsewhere in the model, before it is rounded. Blocks run along the last axis.
+    pub(super) fn value(&self, layer: LayerId, role: Role, x: &Tensor<2>) {
+        self.measure(layer, &[(role, false)], &untracked(x.clone()));
     }
 
-    /// Passes the gradients that a backward pass left in `tape` to the observer.
-    pub(super) fn collect_observed_gradients(&self, tape: &Tape) {
-        let Some(observer) = self.observer() else { return };
-        let probes = std::mem::take(&mut *observer.probes.lock());
-        for (probe, shape, layer, roles) in probes {
+    /// Measures the gradients that a backward pass left in `tape`.
+    pub(super) fn collect(&self, tape: &Tape) {
+        for (probe, shape, layer, roles) in self.probes.take() {
             if let Some(gradient) = probe.grad(tape) {
-                observer.see(layer, &roles, &gradient.reshape(shape));
+                self.measure(layer, &roles, &gradient.reshape(shape));
             }
         }
     }

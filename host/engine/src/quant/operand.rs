@@ -9,8 +9,8 @@ use super::{CastParams, saved_tensors::Encoding};
 pub struct Operand {
     /// `[rows, in]`.
     pub values: Tensor<2>,
-    /// `[groups, 2]` as in [`FakeQuantOutput`](super::FakeQuantOutput); read only for codes.
-    pub scales: Tensor<2>,
+    /// `[groups, 2]` as in [`FakeQuantOutput`](super::FakeQuantOutput); `None` for values that no format rounded.
+    pub scales: Option<Tensor<2>>,
     /// An encoding that is exact for the values.
     pub encoding: Encoding,
 }
@@ -19,13 +19,12 @@ impl Operand {
     /// Values that were not rounded to a format.
     #[must_use]
     pub fn unscaled(values: Tensor<2>, encoding: Encoding) -> Self {
-        let scales = Tensor::from_data([[1f32, 1.0]], &values.device());
-        Self { values, scales, encoding }
+        Self { values, scales: None, encoding }
     }
 
     /// True if it can be multiplied as bf16.
     pub(super) fn fits_bf16(&self) -> bool {
-        self.scales.dims()[0] == 1 && self.encoding.fits_bf16()
+        self.scales.as_ref().is_none_or(|scales| scales.dims()[0] == 1) && self.encoding.fits_bf16()
     }
 }
 

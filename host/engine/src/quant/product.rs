@@ -7,16 +7,13 @@
 use std::sync::Arc;
 
 use burn::backend::Dispatch;
-use burn::tensor::{Device, Gradients as Tape, Tensor};
+use burn::tensor::{Gradients as Tape, Tensor};
 
 use super::{
     DeviceFormat, PendingStats,
     operand::{BackwardUses, GradientRounding, Operand, ProductParams, SavedOperand},
-    product_ops::ProductOps,
-    saved_tensors::Encoding,
+    product_ops::{Leaf, Leaves, OperandTensors, ProductOps, SecondUse},
 };
-use crate::tensor;
-
 /// The future statistics of rounding a gradient. A backward pass returns gradients only, so the statistics become the
 /// gradients of two leaves that no other operation uses.
 #[derive(Debug)]
@@ -28,9 +25,9 @@ pub struct GradientStats {
 }
 
 impl GradientStats {
-    /// The rounding of a gradient of `elements` elements to a format.
-    pub(super) fn new(format: Arc<DeviceFormat>, elements: u64, device: &Device) -> Self {
-        let leaf = || zero(device).require_grad();
+    /// The rounding of a gradient of `elements` elements to a format; `zero` is the value of the leaves.
+    pub(super) fn new(format: Arc<DeviceFormat>, elements: u64, zero: &Tensor<1>) -> Self {
+        let leaf = || Tensor::from_inner(zero.clone()).require_grad();
         Self { format, elements, words: leaf(), sums: leaf() }
     }
 
@@ -48,17 +45,17 @@ impl GradientStats {
 }
 
 /// `x w^T`, and the future statistics of rounding its gradient for the product of the input's gradient, and for that of the weight's.
-/// `fast_bf16`: whether the device multiplies bf16 fast. `gradient_probe`: a leaf whose gradient becomes the first rounded gradient, flat.
-/// Shapes: `x` `[tokens, in]`, `w` `[out, in]`, result `[tokens, out]`.
+/// `fast_bf16`: whether the device multiplies bf16 fast. `probe`: a leaf whose gradient becomes the first rounded gradient, flat; `zero`: the
+/// value of other leaves. Shapes: `x` `[tokens, in]`, `w` `[out, in]`, result `[tokens, out]`.
 #[must_use]
 pub fn product(
     x: Operand,
     w: Operand,
     backward: BackwardUses,
     fast_bf16: bool,
-    gradient_probe: Option<Tensor<1>>,
+    (probe, zero): (Option<Tensor<1>>, &Tensor<1>),
 ) -> (Tensor<2>, [Option<GradientStats>; 2]) {
-    let device = x.values.device();
+    let is_tracked = x.values.device().is_autodiff();
     let elements = (x.values.dims()[0] * w.values.dims()[0]) as u64;
     let BackwardUses { input, weight, gradient, gradient_for_weight } = backward;
     let second_rounding = gradient_for_weight.as_ref().map(|(rounding, _)| rounding);
@@ -82,39 +79,42 @@ pub fn product(
         gradient_for_weight: gradient_for_weight.clone(),
     };
     let stats = |rounding: Option<&GradientRounding>| {
-        let params = rounding?.cast().filter(|_| device.is_autodiff())?;
-        Some(GradientStats::new(params.quant.format.clone(), elements, &device))
+        let params = rounding?.cast().filter(|_| is_tracked)?;
+        Some(GradientStats::new(params.quant.format.clone(), elements, zero))
     };
     let stats = [stats(Some(&gradient)), stats(second_rounding)];
-    let leaf = |stats: &Option<GradientStats>, of: fn(&GradientStats) -> &Tensor<1>| {
-        stats.as_ref().map_or_else(|| zero(&device), |stats| of(stats).clone()).into_dispatch()
+    let leaf = |leaf: Option<&Tensor<1>>| match leaf {
+        Some(leaf) => Leaf::Wanted(leaf.clone().into_dispatch()),
+        None => Leaf::Unused,
     };
-    let operand = |operand: Option<Operand>| {
-        let operand =
-            operand.unwrap_or_else(|| Operand::unscaled(zero(&device).reshape([1, 1]), Encoding::F32));
-        (operand.values.into_dispatch(), operand.scales.into_dispatch())
+    let [first, second] = &stats;
+    let leaves = Leaves {
+        words: leaf(first.as_ref().map(|stats| &stats.words)),
+        sums: leaf(first.as_ref().map(|stats| &stats.sums)),
+        second_words: leaf(second.as_ref().map(|stats| &stats.words)),
+        second_sums: leaf(second.as_ref().map(|stats| &stats.sums)),
+        rounded_gradient: leaf(probe.as_ref()),
     };
-    let ((x, x_scales), (w, w_scales)) = (operand(Some(x)), operand(Some(w)));
-    let ((x2, x2_scales), (w2, w2_scales)) = (operand(input), operand(weight));
+    let second_use = |operand: Option<Operand>| {
+        operand.map_or(SecondUse::Reuse, |operand| SecondUse::Own(operand.into_tensors()))
+    };
     let y = <Dispatch as ProductOps>::product(
-        x,
-        w,
-        x_scales,
-        w_scales,
-        x2,
-        w2,
-        x2_scales,
-        w2_scales,
-        leaf(&stats[0], |stats| &stats.words),
-        leaf(&stats[0], |stats| &stats.sums),
-        leaf(&stats[1], |stats| &stats.words),
-        leaf(&stats[1], |stats| &stats.sums),
-        gradient_probe.unwrap_or_else(|| zero(&device)).into_dispatch(),
+        x.into_tensors(),
+        w.into_tensors(),
+        second_use(input),
+        second_use(weight),
+        leaves,
         Arc::new(params),
     );
     (Tensor::from_dispatch(y), stats)
 }
 
-fn zero(device: &Device) -> Tensor<1> {
-    tensor::flat(vec![0.0], device)
+impl Operand {
+    fn into_tensors(self) -> OperandTensors<Dispatch> {
+        let values = self.values.into_dispatch();
+        match self.scales {
+            Some(scales) => OperandTensors::Scaled(values, scales.into_dispatch()),
+            None => OperandTensors::Plain(values),
+        }
+    }
 }

@@ -4,13 +4,10 @@
 //! and added in f32. The result is divided by both scales. That differs only in the order of rounding (docs/numerics.md, section
 //! 4.4).
 
-// A backend extension requires each tensor as a separate argument.
-#![allow(clippy::too_many_arguments)]
-
 use std::sync::Arc;
 
 use burn::backend::{
-    Autodiff, Backend, Flex, TensorMetadata,
+    Autodiff, AutodiffBackend, Backend, ExtensionType, Flex, TensorMetadata,
     autodiff::{
         checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
         grads::Gradients,
@@ -25,66 +22,97 @@ use burn::tensor::DType;
 use burn::tensor::{FloatDType, Shape};
 
 use super::{
-    ScaleSource,
     cast::CastOps,
-    fake_quant,
     operand::{GradientRounding, ProductParams},
     saved_tensors,
 };
 use crate::tensor::{bf16::Bf16Ops, fp32::Fp32Ops, matmul};
 
+/// An operand of a product on a backend.
+#[derive(Debug, Clone, ExtensionType)]
+pub enum OperandTensors<B: Backend> {
+    /// Values that no format rounded: the scale is 1.
+    Plain(FloatTensor<B>),
+    /// Values, and the scales of their rounding with inverses, `[groups, 2]`.
+    Scaled(FloatTensor<B>, FloatTensor<B>),
+}
+
+/// The second use of an operand.
+#[derive(Debug, ExtensionType)]
+pub enum SecondUse<B: Backend> {
+    /// It reuses the first.
+    Reuse,
+    /// It has an operand of its own.
+    Own(#[extension_type] OperandTensors<B>),
+}
+
+/// A leaf of the autodiff graph whose gradient is a result of the backward pass, if it is wanted.
+#[derive(Debug, ExtensionType)]
+pub enum Leaf<B: Backend> {
+    /// Not wanted.
+    Unused,
+    /// The leaf, `[1]`.
+    Wanted(FloatTensor<B>),
+}
+
+/// The results of a product's backward pass besides the gradients of its operands.
+#[derive(Debug, ExtensionType)]
+pub struct Leaves<B: Backend> {
+    /// Words of the statistics of rounding the gradient for the product of the input's gradient.
+    #[extension_type]
+    pub words: Leaf<B>,
+    /// Sums of the same.
+    #[extension_type]
+    pub sums: Leaf<B>,
+    /// Words of the statistics of rounding the gradient for the product of the weight's gradient.
+    #[extension_type]
+    pub second_words: Leaf<B>,
+    /// Sums of the same.
+    #[extension_type]
+    pub second_sums: Leaf<B>,
+    /// The first rounded gradient, flat.
+    #[extension_type]
+    pub rounded_gradient: Leaf<B>,
+}
+
 /// Products of linear layers, for burn's backends.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait ProductOps: CastOps + Bf16Ops + Fp32Ops {
-    /// `x w^T`. The gradients of `words` and `sums` are the statistics of rounding the product's gradient for the input's; those of
-    /// `second_words` and `second_sums` for the weight's. The gradient of `gradient_probe` is the rounded gradient, flat. `second_x` and
-    /// `second_w` are used in the backward pass, where there are such.
+    /// `x w^T`. The backward pass uses the second uses, and gives the leaves their gradients.
     #[fusion(default)]
     fn product(
-        x: FloatTensor<Self>,
-        w: FloatTensor<Self>,
-        x_scales: FloatTensor<Self>,
-        w_scales: FloatTensor<Self>,
-        second_x: FloatTensor<Self>,
-        second_w: FloatTensor<Self>,
-        second_x_scales: FloatTensor<Self>,
-        second_w_scales: FloatTensor<Self>,
-        words: FloatTensor<Self>,
-        sums: FloatTensor<Self>,
-        second_words: FloatTensor<Self>,
-        second_sums: FloatTensor<Self>,
-        gradient_probe: FloatTensor<Self>,
+        #[extension_type] x: OperandTensors<Self>,
+        #[extension_type] w: OperandTensors<Self>,
+        #[extension_type] second_x: SecondUse<Self>,
+        #[extension_type] second_w: SecondUse<Self>,
+        #[extension_type] leaves: Leaves<Self>,
         params: Arc<ProductParams>,
     ) -> FloatTensor<Self> {
-        let _ = (second_x, second_w, second_x_scales, second_w_scales);
-        let _ = (words, sums, second_words, second_sums, gradient_probe);
+        let _ = (second_x, second_w, leaves);
         let [x_as_bf16, w_as_bf16] = params.as_bf16;
-        let (x, w) = (MatrixFactor::new(x, x_scales, x_as_bf16), MatrixFactor::new(w, w_scales, w_as_bf16));
-        multiply::<Self>(x, w.transposed())
+        multiply::<Self>(MatrixFactor::new(x, x_as_bf16), MatrixFactor::new(w, w_as_bf16).transposed())
     }
 
     /// Values in the layer's encoding number `index`, 0 or 1, if the device can encode them.
     #[fusion(default)]
     fn pack(
-        x: FloatTensor<Self>,
-        scales: FloatTensor<Self>,
+        #[extension_type] x: OperandTensors<Self>,
         params: Arc<ProductParams>,
         index: usize,
     ) -> FloatTensor<Self> {
-        let _ = (scales, params, index);
-        x
+        let _ = (params, index);
+        x.split().0
     }
 
     /// The values that [`Self::pack`] encoded, bit-identical.
     #[fusion(default)]
     fn unpack(
-        packed: FloatTensor<Self>,
-        scales: FloatTensor<Self>,
+        #[extension_type] packed: OperandTensors<Self>,
         params: Arc<ProductParams>,
         index: usize,
     ) -> FloatTensor<Self> {
-        let _ = (scales, params, index);
-        packed
+        let _ = (params, index);
+        packed.split().0
     }
 
     /// `a b` of f32 tensors.
@@ -120,22 +148,14 @@ impl ProductOps for burn_cubecl::CubeBackend {
 }
 
 impl ProductOps for Flex {
-    fn pack(
-        x: FloatTensor<Self>,
-        scales: FloatTensor<Self>,
-        params: Arc<ProductParams>,
-        index: usize,
-    ) -> FloatTensor<Self> {
-        saved_tensors::pack(x, &scales, &params.saved[index].encoding)
+    fn pack(x: OperandTensors<Self>, params: Arc<ProductParams>, index: usize) -> FloatTensor<Self> {
+        let (values, scales) = x.split();
+        saved_tensors::pack(values, scales.as_ref(), &params.saved[index].encoding)
     }
 
-    fn unpack(
-        packed: FloatTensor<Self>,
-        scales: FloatTensor<Self>,
-        params: Arc<ProductParams>,
-        index: usize,
-    ) -> FloatTensor<Self> {
-        saved_tensors::unpack(packed, &scales, &params.saved[index].encoding)
+    fn unpack(packed: OperandTensors<Self>, params: Arc<ProductParams>, index: usize) -> FloatTensor<Self> {
+        let (packed, scales) = packed.split();
+        saved_tensors::unpack(packed, scales.as_ref(), &params.saved[index].encoding)
     }
 
     fn matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -151,22 +171,40 @@ impl ProductOps for Flex {
     }
 }
 
+impl<B: Backend> OperandTensors<B> {
+    /// Values and scales.
+    fn new(values: FloatTensor<B>, scales: Option<FloatTensor<B>>) -> Self {
+        match scales {
+            Some(scales) => Self::Scaled(values, scales),
+            None => Self::Plain(values),
+        }
+    }
+
+    fn split(self) -> (FloatTensor<B>, Option<FloatTensor<B>>) {
+        match self {
+            Self::Plain(values) => (values, None),
+            Self::Scaled(values, scales) => (values, Some(scales)),
+        }
+    }
+}
+
 /// A factor of a matrix product.
 #[derive(Debug, Clone)]
 enum MatrixFactor<B: Backend> {
     /// f32 values.
     F32(FloatTensor<B>),
-    /// bf16 values, which are the matrix times one scale, and that scale with its inverse, `[1, 2]`.
-    Bf16(FloatTensor<B>, FloatTensor<B>),
+    /// bf16 values, which are the matrix times one scale, and that scale with its inverse, `[1, 2]`, if it is not 1.
+    Bf16(FloatTensor<B>, Option<FloatTensor<B>>),
 }
 
 impl<B: ProductOps> MatrixFactor<B> {
     /// From f32 values. With `as_bf16` they must be exact in bf16 after multiplication with the scale.
-    fn new(x: FloatTensor<B>, scales: FloatTensor<B>, as_bf16: bool) -> Self {
+    fn new(x: OperandTensors<B>, as_bf16: bool) -> Self {
+        let (x, scales) = x.split();
         if !as_bf16 {
             return Self::F32(x);
         }
-        let scaled = B::float_mul(x, column::<B>(&scales, 0));
+        let scaled = times::<B>(x, scales.as_ref(), 0);
         Self::Bf16(B::float_cast(scaled, FloatDType::BF16), scales)
     }
 
@@ -182,15 +220,17 @@ impl<B: ProductOps> MatrixFactor<B> {
         match self {
             Self::F32(matrix) => matrix,
             Self::Bf16(matrix, scales) => {
-                B::float_mul(B::float_cast(matrix, FloatDType::F32), column::<B>(&scales, 1))
+                times::<B>(B::float_cast(matrix, FloatDType::F32), scales.as_ref(), 1)
             }
         }
     }
 }
 
-/// Scales (0) or inverses (1): `[groups, 1]`.
-fn column<B: Backend>(scales: &FloatTensor<B>, index: usize) -> FloatTensor<B> {
-    B::float_slice(scales.clone(), &[(0..scales.shape()[0]).into(), (index..index + 1).into()])
+/// A matrix times the scale (0) or the inverse (1), if there is one.
+fn times<B: Backend>(x: FloatTensor<B>, scales: Option<&FloatTensor<B>>, index: usize) -> FloatTensor<B> {
+    let Some(scales) = scales else { return x };
+    let column = B::float_slice(scales.clone(), &[(0..scales.shape()[0]).into(), (index..index + 1).into()]);
+    B::float_mul(x, column)
 }
 
 /// `a b`, multiplied as bf16 if both factors are.
@@ -198,8 +238,8 @@ fn multiply<B: ProductOps>(a: MatrixFactor<B>, b: MatrixFactor<B>) -> FloatTenso
     match (a, b) {
         (MatrixFactor::Bf16(a, a_scales), MatrixFactor::Bf16(b, b_scales)) => {
             // One after the other: the product of two inverses may leave f32's range.
-            let y = B::float_mul(B::bf16_matmul(a, b), column::<B>(&a_scales, 1));
-            B::float_mul(y, column::<B>(&b_scales, 1))
+            let y = times::<B>(B::bf16_matmul(a, b), a_scales.as_ref(), 1);
+            times::<B>(y, b_scales.as_ref(), 1)
         }
         (a, b) => B::matmul(a.into_f32(), b.into_f32()),
     }
@@ -210,11 +250,11 @@ fn multiply<B: ProductOps>(a: MatrixFactor<B>, b: MatrixFactor<B>) -> FloatTenso
 struct ProductBackward;
 
 impl<B: ProductOps> Backward<B, 7> for ProductBackward {
-    /// Saved operands, their scales, the layer's parameters.
-    type State = ([FloatTensor<B>; 2], [FloatTensor<B>; 2], Arc<ProductParams>);
+    /// Saved operands and the layer's parameters.
+    type State = ([OperandTensors<B>; 2], Arc<ProductParams>);
 
     fn backward(self, ops: Ops<Self::State, 7>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let ([x, w], [x_scales, w_scales], params) = ops.state;
+        let ([x, w], params) = ops.state;
         let [x_parent, w_parent, words, sums, second_words, second_sums, probe_parent] = ops.parents;
         let whole = grads.consume::<B>(&ops.node);
         // The second use comes first: after its copy, nothing else uses the gradient, which the first use rounds in place.
@@ -230,11 +270,12 @@ impl<B: ProductOps> Backward<B, 7> for ProductBackward {
             grads.register::<B>(parent.id, B::float_reshape(rounded, flat));
         }
         // The saved operand as `[in, tokens]` or `[in, out]` if it is a second use, else as it was.
-        let restore = |saved: FloatTensor<B>, scales: FloatTensor<B>, index: usize| {
+        let restore = |saved: OperandTensors<B>, index: usize| {
             if params.saved[index].as_bf16 {
+                let (saved, scales) = saved.split();
                 return MatrixFactor::Bf16(saved, scales);
             }
-            MatrixFactor::F32(B::unpack(saved, scales, params.clone(), index))
+            MatrixFactor::F32(B::unpack(saved, params.clone(), index))
         };
         let untransposed = |factor: MatrixFactor<B>, index: usize| {
             if params.saved[index].is_second { factor.transposed() } else { factor }
@@ -245,11 +286,11 @@ impl<B: ProductOps> Backward<B, 7> for ProductBackward {
             (None, None) => (grad.clone().transposed(), None),
         };
         if let Some(parent) = x_parent {
-            let w = untransposed(restore(w, w_scales, 1), 1);
+            let w = untransposed(restore(w, 1), 1);
             grads.register::<B>(parent.id, multiply::<B>(grad, w));
         }
         if let Some(parent) = w_parent {
-            let x = untransposed(restore(x, x_scales, 0), 0);
+            let x = untransposed(restore(x, 0), 0);
             grads.register::<B>(parent.id, multiply::<B>(for_weight, x));
         }
         let leaves =
@@ -272,66 +313,80 @@ fn round_gradient<B: ProductOps>(
 ) -> (MatrixFactor<B>, Option<[FloatTensor<B>; 2]>) {
     match rounding {
         GradientRounding::None => (MatrixFactor::F32(grad), None),
-        GradientRounding::Bf16 if as_bf16 => {
-            let one = fake_quant::scales::<B>(&grad, ScaleSource::ONE);
-            (MatrixFactor::new(grad, one, as_bf16), None)
-        }
+        GradientRounding::Bf16 if as_bf16 => (MatrixFactor::new(OperandTensors::Plain(grad), as_bf16), None),
         GradientRounding::Bf16 => (MatrixFactor::F32(B::round_to_bf16(grad)), None),
         GradientRounding::Cast(params) => {
             let (grad, scales, words, sums) = B::cast(grad, Arc::new((**params).clone()));
-            (MatrixFactor::new(grad, scales, as_bf16), Some([words, sums]))
+            (MatrixFactor::new(OperandTensors::Scaled(grad, scales), as_bf16), Some([words, sums]))
         }
     }
 }
 
+/// The tensors of an operand outside of the graph.
+fn primitive<B: Backend, C: CheckpointStrategy>(
+    operand: OperandTensors<Autodiff<B, C>>,
+) -> OperandTensors<B> {
+    let (values, scales) = operand.split();
+    OperandTensors::new(values.into_primitive(), scales.map(|scales| scales.into_primitive()))
+}
+
 impl<B: ProductOps, C: CheckpointStrategy> ProductOps for Autodiff<B, C> {
     fn product(
-        x: FloatTensor<Self>,
-        w: FloatTensor<Self>,
-        x_scales: FloatTensor<Self>,
-        w_scales: FloatTensor<Self>,
-        second_x: FloatTensor<Self>,
-        second_w: FloatTensor<Self>,
-        second_x_scales: FloatTensor<Self>,
-        second_w_scales: FloatTensor<Self>,
-        words: FloatTensor<Self>,
-        sums: FloatTensor<Self>,
-        second_words: FloatTensor<Self>,
-        second_sums: FloatTensor<Self>,
-        gradient_probe: FloatTensor<Self>,
+        x: OperandTensors<Self>,
+        w: OperandTensors<Self>,
+        second_x: SecondUse<Self>,
+        second_w: SecondUse<Self>,
+        leaves: Leaves<Self>,
         params: Arc<ProductParams>,
     ) -> FloatTensor<Self> {
-        let leaves = [&words, &sums, &second_words, &second_sums, &gradient_probe].map(|leaf| leaf.node());
+        let node = |operand: &OperandTensors<Self>| match operand {
+            OperandTensors::Plain(values) | OperandTensors::Scaled(values, _) => values.node(),
+        };
+        let (x_node, w_node) = (node(&x), node(&w));
+        let (x, w) = (primitive(x), primitive(w));
+        // A node without gradient, for leaves that are not wanted.
+        let (OperandTensors::Plain(constant) | OperandTensors::Scaled(constant, _)) = &w;
+        let unused = <Self as AutodiffBackend>::from_inner(constant.clone());
+        let Leaves { words, sums, second_words, second_sums, rounded_gradient } = leaves;
+        let leaves = [words, sums, second_words, second_sums, rounded_gradient].map(|leaf| match leaf {
+            Leaf::Wanted(leaf) => leaf.node(),
+            Leaf::Unused => unused.node(),
+        });
         let [words, sums, second_words, second_sums, probe] = leaves;
-        let nodes = [x.node(), w.node(), words, sums, second_words, second_sums, probe];
-        let [x, w, x_scales, w_scales] = [x, w, x_scales, w_scales].map(|tensor| tensor.into_primitive());
-        let second = [(second_x, second_x_scales), (second_w, second_w_scales)]
-            .map(|(values, scales)| (values.into_primitive(), scales.into_primitive()));
+        let nodes = [x_node, w_node, words, sums, second_words, second_sums, probe];
+        drop(unused);
         let prep = <ProductBackward as Backward<B, 7>>::prepare::<C>(ProductBackward, nodes);
-        let x = MatrixFactor::<B>::new(x, x_scales.clone(), params.as_bf16[0]);
-        let w = MatrixFactor::<B>::new(w, w_scales.clone(), params.as_bf16[1]);
+        let scales = [&x, &w].map(|operand| match operand {
+            OperandTensors::Plain(_) => None,
+            OperandTensors::Scaled(_, scales) => Some(scales.clone()),
+        });
+        let x = MatrixFactor::<B>::new(x, params.as_bf16[0]);
+        let w = MatrixFactor::<B>::new(w, params.as_bf16[1]);
         let y = multiply::<B>(x.clone(), w.clone().transposed());
         match prep.compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
-                let save = |first: (MatrixFactor<B>, FloatTensor<B>), second, index: usize| {
-                    let saved = &params.saved[index];
-                    let (factor, scales) = if saved.is_second {
-                        let (values, scales): (FloatTensor<B>, FloatTensor<B>) = second;
-                        (MatrixFactor::new(values, scales.clone(), saved.as_bf16), scales)
-                    } else {
-                        first
+                let save = |first: (MatrixFactor<B>, Option<FloatTensor<B>>),
+                            second: SecondUse<Self>,
+                            index: usize| {
+                    let (factor, scales) = match second {
+                        SecondUse::Reuse => first,
+                        SecondUse::Own(own) => {
+                            let own = primitive(own);
+                            let (_, scales) = own.clone().split();
+                            (MatrixFactor::new(own, params.saved[index].as_bf16), scales)
+                        }
                     };
                     match factor {
                         MatrixFactor::F32(matrix) => {
-                            (B::pack(matrix, scales.clone(), params.clone(), index), scales)
+                            let operand = OperandTensors::new(matrix, scales.clone());
+                            OperandTensors::new(B::pack(operand, params.clone(), index), scales)
                         }
-                        MatrixFactor::Bf16(matrix, _) => (matrix, scales),
+                        MatrixFactor::Bf16(matrix, scales) => OperandTensors::new(matrix, scales),
                     }
                 };
-                let [second_x, second_w] = second;
-                let (x, x_scales) = save((x, x_scales), second_x, 0);
-                let (w, w_scales) = save((w, w_scales), second_w, 1);
-                prep.finish(([x, w], [x_scales, w_scales], params), y)
+                let [x_scales, w_scales] = scales;
+                let saved = [save((x, x_scales), second_x, 0), save((w, w_scales), second_w, 1)];
+                prep.finish((saved, params), y)
             }
             OpsKind::UnTracked(prep) => prep.finish(y),
         }
@@ -339,9 +394,6 @@ impl<B: ProductOps, C: CheckpointStrategy> ProductOps for Autodiff<B, C> {
 
     fn bf16_matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
         // Used inside of `product` only, which is on the graph itself.
-        <Self as burn::backend::AutodiffBackend>::from_inner(B::bf16_matmul(
-            a.into_primitive(),
-            b.into_primitive(),
-        ))
+        <Self as AutodiffBackend>::from_inner(B::bf16_matmul(a.into_primitive(), b.into_primitive()))
     }
 }

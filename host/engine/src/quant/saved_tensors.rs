@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use altgrad_casts::nearest_bf16;
 use altgrad_plugin_api::QuantParams;
 use burn::backend::{TensorMetadata, flex::FlexTensor};
 use burn::tensor::DType;
@@ -21,8 +20,6 @@ const CHUNK: usize = 1 << 16;
 /// Largest scale for which values are encoded, and the inverse of the smallest. Others could make values subnormal in f32,
 /// where codes are not exact.
 const LARGEST_SCALE: f32 = (1u64 << 40) as f32;
-/// Largest magnitude whose products can be added 2^14 times without exceeding f32's largest value.
-const LARGEST_FACTOR: f32 = (1u64 << 56) as f32;
 
 /// An encoding that represents the values of an operand exactly.
 #[derive(Debug, Clone)]
@@ -48,44 +45,41 @@ impl Encoding {
     }
 }
 
-/// True if all finite values, at least one, are exact in bf16 and no larger than [`LARGEST_FACTOR`].
-pub(super) fn fit_bf16(values: &[f32]) -> bool {
-    let fits = |value: &f32| nearest_bf16(*value) == *value && value.abs() <= LARGEST_FACTOR;
-    let mut finite = values.iter().filter(|value| value.is_finite()).peekable();
-    finite.peek().is_some() && finite.all(fits)
-}
-
 /// Tensors with fewer elements stay f32: they are still in a processor's cache when the backward pass uses them, and encoding takes longer.
 const SMALL: usize = 400_000;
 
-/// Values in an encoding; unchanged if a value has no code or there are few.
-pub(super) fn pack(x: FlexTensor, scales: &FlexTensor, encoding: &Encoding) -> FlexTensor {
+/// Values in an encoding; unchanged if a value has no code or there are few. Codes need scales.
+pub(super) fn pack(x: FlexTensor, scales: Option<&FlexTensor>, encoding: &Encoding) -> FlexTensor {
     if x.shape().num_elements() < SMALL {
         return x;
     }
-    let (shape, x, scales) = (x.shape(), x.to_contiguous(), scales.to_contiguous());
-    let scales = scale_pairs(elements(&scales));
-    match encoding {
-        Encoding::F32 => x,
-        Encoding::Bf16 => from_elements(bf16::narrow(elements(&x)), shape),
-        Encoding::Codes(format) if format.decoded().len() > 256 => {
-            codes(format, elements(&x), scales, |code| code).map_or(x, |codes| from_elements(codes, shape))
+    let (shape, x, scales) = (x.shape(), x.to_contiguous(), scales.map(FlexTensor::to_contiguous));
+    match (encoding, &scales) {
+        (Encoding::Bf16, _) => from_elements(bf16::narrow(elements(&x)), shape),
+        (Encoding::Codes(format), Some(scales)) => {
+            let scales = scale_pairs(elements(scales));
+            let packed = if format.decoded().len() > 256 {
+                codes(format, elements(&x), scales, |code| code).map(|codes| from_elements(codes, shape))
+            } else {
+                codes(format, elements(&x), scales, |code| code as u8)
+                    .map(|codes| from_elements(codes, shape))
+            };
+            packed.unwrap_or(x)
         }
-        Encoding::Codes(format) => codes(format, elements(&x), scales, |code| code as u8)
-            .map_or(x, |codes| from_elements(codes, shape)),
+        _ => x,
     }
 }
 
 /// The values that [`pack`] encoded, bit-identical.
-pub(super) fn unpack(packed: FlexTensor, scales: &FlexTensor, encoding: &Encoding) -> FlexTensor {
-    let (shape, scales) = (packed.shape(), scales.to_contiguous());
-    let scales = scale_pairs(elements(&scales));
-    let unpacked: Option<Vec<f32>> = match (encoding, packed.dtype()) {
-        (Encoding::Bf16, DType::U16) => packed.as_slice::<u16>().map(bf16::widen),
-        (Encoding::Codes(format), DType::U8) => {
+pub(super) fn unpack(packed: FlexTensor, scales: Option<&FlexTensor>, encoding: &Encoding) -> FlexTensor {
+    let (shape, scales) = (packed.shape(), scales.map(FlexTensor::to_contiguous));
+    let scales = scales.as_ref().map(|scales| scale_pairs(elements(scales)));
+    let unpacked: Option<Vec<f32>> = match (encoding, packed.dtype(), scales) {
+        (Encoding::Bf16, DType::U16, _) => packed.as_slice::<u16>().map(bf16::widen),
+        (Encoding::Codes(format), DType::U8, Some(scales)) => {
             packed.as_slice::<u8>().map(|codes| values(format, codes, scales))
         }
-        (Encoding::Codes(format), DType::U16) => {
+        (Encoding::Codes(format), DType::U16, Some(scales)) => {
             packed.as_slice::<u16>().map(|codes| values(format, codes, scales))
         }
         _ => None,

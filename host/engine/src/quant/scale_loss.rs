@@ -10,9 +10,9 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::{
-    DelayedStart, LayerId, Role, Scaling, Site,
-    context::QuantContext,
+    DelayedStart, History, LayerId, Role, Scaling, Site,
     fake_quant::scales_of,
+    plan::QuantPlan,
     scale::{self, ScaleRule, scale_pairs},
 };
 use crate::read_back::{ReadBack, Slot, Values};
@@ -76,7 +76,7 @@ impl<'a> Sample<'a> {
         let count = (SAMPLE / width.max(1)).clamp(1, all.max(1));
         let rows = (0..count).map(|row| weight.clone().narrow(0, row * all / count * width, width));
         let rows = read_back.ask(Tensor::cat(rows.collect(), 0));
-        let one_scale = || scales_of(weight, site.scale()).reshape([2]);
+        let one_scale = || scales_of(weight, site.scale(&History::default())).reshape([2]);
         let pair = site.has_one_scale().then(|| read_back.ask(one_scale()));
         Some(Self { site, rule, width, rows, pair })
     }
@@ -149,7 +149,7 @@ fn sqnr_db(
     (signal > 0.0 && noise > 0.0 && ratio.is_finite()).then(|| 10.0 * ratio.log10())
 }
 
-impl QuantContext {
+impl QuantPlan {
     /// The loss of each rounded weight by the scale of its first step, with its layer and site; of weights `[n]` by layer, with the
     /// lengths of their rows. Weights without scales or without noise are left out. One synchronization.
     ///

@@ -6,7 +6,6 @@ use altgrad_casts::{Hadamard, Rule};
 use altgrad_config::SteChoice;
 pub use altgrad_metrics::Role;
 use altgrad_plugin_api::{Blocks, RandomKey, Rounding};
-use parking_lot::{Mutex, MutexGuard};
 
 use super::{Arithmetic, Arrangement, DeviceFormat, FakeQuantParams, QuantStats, ScaleRule, ScaleSource};
 
@@ -96,7 +95,6 @@ pub struct Site {
     pub arithmetic: Arithmetic,
     /// The source of the values, for a second use.
     pub source: UseSource,
-    history: Mutex<History>,
 }
 
 /// The past of a site.
@@ -109,7 +107,7 @@ pub struct History {
 }
 
 impl Site {
-    /// A site without a history.
+    /// A site of whole tensors or consecutive groups, without a transform.
     #[must_use]
     pub fn new(
         layer: &str,
@@ -130,18 +128,17 @@ impl Site {
             transform: None,
             arithmetic: Arithmetic::default(),
             source: UseSource::default(),
-            history: Mutex::default(),
         }
     }
 
-    /// The parameters of the next rounding.
+    /// The parameters of the next rounding, after this history.
     #[must_use]
-    pub fn fake_quant_params(&self, key: RandomKey) -> FakeQuantParams {
+    pub fn fake_quant_params(&self, key: RandomKey, history: &History) -> FakeQuantParams {
         FakeQuantParams {
             format: self.format.clone(),
             rounding: self.rounding,
             key,
-            scale: self.scale(),
+            scale: self.scale(history),
             arithmetic: self.arithmetic,
             ste: self.ste,
             padding_elements: 0,
@@ -149,17 +146,17 @@ impl Site {
         }
     }
 
-    /// The source of scales at this step.
+    /// The source of scales after this history.
     #[must_use]
-    pub fn scale(&self) -> ScaleSource {
-        let past = |window: usize| self.history().amax.iter().rev().take(window).copied().reduce(f32::max);
+    pub fn scale(&self, history: &History) -> ScaleSource {
+        let past = |window: usize| history.amax.iter().rev().take(window).copied().reduce(f32::max);
         // An amax of 0 stands for scale 1.
         let (rule, amax) = match self.scaling {
             Scaling::None => return ScaleSource::ONE,
             Scaling::Dynamic(rule) | Scaling::Stored { rule, .. } => return ScaleSource::Dynamic(rule),
             Scaling::Delayed { rule, window, start } => match past(window) {
                 None if start.first_is_one => (rule, Some(0.0)),
-                Some(0.0) if start.keeps_over_zeros => (rule, Some(self.history().kept)),
+                Some(0.0) if start.keeps_over_zeros => (rule, Some(history.kept)),
                 past => (rule, past),
             },
             Scaling::Static { rule, amax } => (rule, amax.or_else(|| past(1))),
@@ -178,11 +175,11 @@ impl Site {
 
     /// The scale of a tensor with this largest magnitude, if it has one that is not state and follows from it. The history is that before the tensor's step.
     #[must_use]
-    pub fn scale_for(&self, amax: f32) -> Option<f32> {
+    pub fn scale_for(&self, amax: f32, history: &History) -> Option<f32> {
         if !self.has_one_scale() || matches!(self.scaling, Scaling::Stored { .. }) {
             return None;
         }
-        match self.scale() {
+        match self.scale(history) {
             ScaleSource::Fixed([scale, _]) => Some(scale),
             // The largest magnitude does not give the deviation.
             ScaleSource::Dynamic(rule) if matches!(rule.scaling.rule, Rule::Rms { .. }) => None,
@@ -250,13 +247,12 @@ impl Site {
     }
 
     /// Adds the largest magnitude of a training step to the history, for later scales.
-    pub fn record_amax(&self, stats: &QuantStats) {
+    pub fn record_amax(&self, stats: &QuantStats, history: &mut History) {
         let window = match self.scaling {
             Scaling::Delayed { window, .. } => window,
-            Scaling::Static { amax: None, .. } if self.history().amax.is_empty() => 1,
+            Scaling::Static { amax: None, .. } if history.amax.is_empty() => 1,
             _ => return,
         };
-        let mut history = self.history();
         history.amax.push_back(stats.stats.amax);
         let excess = history.amax.len().saturating_sub(window);
         history.amax.drain(..excess);
@@ -266,19 +262,9 @@ impl Site {
         }
     }
 
-    /// The largest magnitudes of past steps; `None` if the scaling needs none.
+    /// True if the scaling needs largest magnitudes of past steps.
     #[must_use]
-    pub fn amax_history(&self) -> Option<History> {
-        let needs = matches!(self.scaling, Scaling::Delayed { .. } | Scaling::Static { amax: None, .. });
-        needs.then(|| self.history().clone())
-    }
-
-    /// Replaces the history.
-    pub fn set_amax_history(&self, history: History) {
-        *self.history() = history;
-    }
-
-    fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock()
+    pub fn has_history(&self) -> bool {
+        matches!(self.scaling, Scaling::Delayed { .. } | Scaling::Static { amax: None, .. })
     }
 }

@@ -3,22 +3,21 @@
 use burn::tensor::Tensor;
 
 use super::{
-    Arrangement, CastParams, LayerId, QuantContext, Role, ScaleSource, SiteId, cast::cast,
-    context::StatsSource, gradient_cast,
+    Arrangement, CastParams, LayerId, QuantPass, Role, ScaleSource, SiteId, cast::cast, gradient_cast,
 };
 
 /// The casts of the sites of one parameter in one pass.
 #[derive(Debug, Clone, Copy)]
 pub struct ValueCasts<'a> {
-    quant: &'a QuantContext,
+    quant: &'a QuantPass<'a>,
     layer: LayerId,
     micro_batch: u64,
 }
 
-impl QuantContext {
+impl<'a> QuantPass<'a> {
     /// The casts of the sites that a parameter names.
     #[must_use]
-    pub fn values(&self, layer: LayerId, micro_batch: u64) -> ValueCasts<'_> {
+    pub fn values(&'a self, layer: LayerId, micro_batch: u64) -> ValueCasts<'a> {
         ValueCasts { quant: self, layer, micro_batch }
     }
 }
@@ -34,12 +33,12 @@ impl ValueCasts<'_> {
     /// `x` as it is rounded, if it is. Blocks run along the last axis.
     #[must_use]
     pub fn cast<const D: usize>(&self, role: Role, x: Tensor<D>) -> Tensor<D> {
-        if self.quant.observes(self.layer, &[role]) {
-            self.quant.observe_value(self.layer, role, &rows(&x));
+        if let Some(observer) = self.quant.observer().filter(|observer| observer.has(self.layer, role)) {
+            observer.value(self.layer, role, &rows(&x));
         }
         let Some((id, matrix, shape)) = self.matrix(role, &x) else { return x };
         let rounded = cast(matrix, self.params(id, shape[D - 1]));
-        self.quant.push_pending(id, StatsSource::Ready(rounded.stats));
+        self.quant.push(id, rounded.stats);
         rounded.values.reshape(shape)
     }
 
@@ -51,17 +50,20 @@ impl ValueCasts<'_> {
         }
         let y = match self.matrix(role, &x) {
             Some((id, matrix, shape)) => {
-                let (y, stats) = gradient_cast::cast_gradient(matrix, self.params(id, shape[D - 1]));
-                self.quant.push_pending(id, StatsSource::AfterBackward(stats));
+                let zero = self.quant.zero(&matrix.device());
+                let (y, stats) = gradient_cast::cast_gradient(matrix, self.params(id, shape[D - 1]), zero);
+                self.quant.push_gradient(id, stats);
                 y.reshape(shape)
             }
             None => x,
         };
-        if !self.quant.observes(self.layer, &[role]) {
-            return y;
+        match self.quant.observer().filter(|observer| observer.has(self.layer, role)) {
+            Some(observer) => {
+                let shape = y.dims();
+                observer.gradient(self.layer, &[(role, false)], rows(&y)).reshape(shape)
+            }
+            None => y,
         }
-        let shape = y.dims();
-        self.quant.observe_gradient(self.layer, &[(role, false)], rows(&y)).reshape(shape)
     }
 
     /// The site of a role and `x` as a matrix of rows along its last axis; `None` if it is not rounded.

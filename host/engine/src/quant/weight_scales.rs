@@ -9,11 +9,8 @@ use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::{Blocks, Grid, Scales, ValueGrid};
 use burn::tensor::Tensor;
 
-use super::{LayerId, QuantContext, Role, ScaleChange, Scaling, Site, SiteId, scale::scale_pairs};
-use crate::{
-    read_back::{ReadBack, Slot, Values},
-    tensor::{self, untracked},
-};
+use super::{Site, scale::scale_pairs};
+use crate::tensor::{self, untracked};
 
 /// A scale that is a power of two is doubled twice at least where it has become too small.
 const SMALLEST_RISE: f32 = 4.0;
@@ -24,12 +21,28 @@ pub(super) struct WeightScales {
     /// On the device.
     pub(super) pairs: Tensor<2>,
     /// On the host, once read.
-    read: Option<Vec<[f32; 2]>>,
+    pub(super) read: Option<Vec<[f32; 2]>>,
 }
 
 impl WeightScales {
     pub(super) fn new(pairs: Tensor<2>) -> Self {
         Self { pairs: untracked(pairs), read: None }
+    }
+
+    /// The scales on the host; reads them if no step has.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub(super) fn values(&self) -> Result<Vec<[f32; 2]>, Diagnostic> {
+        match &self.read {
+            Some(pairs) => Ok(pairs.clone()),
+            None => Ok(scale_pairs(&tensor::read_f32(self.flat())?).to_vec()),
+        }
+    }
+
+    /// Stores what was read of [`Self::flat`].
+    pub(super) fn set_read(&mut self, flat: &[f32]) {
+        self.read = Some(scale_pairs(flat).to_vec());
     }
 
     /// All numbers in one row.
@@ -64,7 +77,7 @@ pub fn target_on_grid(grid: &ValueGrid, target: f32, margin: i32) -> f32 {
 ///
 /// A power of two is replaced where it exceeds the new one by more than the margin, so that the largest value would be
 /// rounded to the largest code or beyond, and where it is a quarter of the new one or less.
-fn stored(old: Tensor<2>, new: Tensor<2>, margin: i32) -> Tensor<2> {
+pub(super) fn stored(old: Tensor<2>, new: Tensor<2>, margin: i32) -> Tensor<2> {
     let scale = |pairs: &Tensor<2>| pairs.clone().narrow(1, 0, 1);
     let (is, wanted) = (scale(&old), scale(&new));
     let too_large = is.clone().greater(wanted.clone().mul_scalar(2f32.powi(margin)));
@@ -86,7 +99,7 @@ pub struct WeightGrid<'a> {
 
 impl<'a> WeightGrid<'a> {
     /// The grid of a weight of this shape whose scales are not known yet.
-    fn in_future(site: &'a Site, shape: &[usize]) -> Self {
+    pub(super) fn in_future(site: &'a Site, shape: &[usize]) -> Self {
         let blocks = site.blocks(shape.last().copied().unwrap_or(1));
         Self { format: site.format.plugin(), pairs: Vec::new(), blocks }
     }
@@ -104,92 +117,6 @@ impl<'a> WeightGrid<'a> {
     #[must_use]
     pub fn grid(&self) -> Grid<'_> {
         Grid { spec: &self.format.spec, scales: Scales::new(&self.pairs, self.blocks) }
-    }
-}
-
-impl QuantContext {
-    /// Keeps the scales of a weight's rounding until the next one.
-    pub(super) fn keep_scales(&self, id: SiteId, scales: &Tensor<2>) {
-        self.weight_scales.lock().insert(id, WeightScales::new(scales.clone()));
-    }
-
-    /// The scales at which a stored weight is rounded at the end of its update; `wanted` are those of its new values.
-    pub(super) fn next_scales(&self, id: SiteId, wanted: Tensor<2>) -> Tensor<2> {
-        let kept = self.weight_scales.lock().get(&id).map(|kept| kept.pairs.clone());
-        match (self.sites[id].scaling, kept) {
-            (Scaling::Stored { change: ScaleChange::Never, .. }, Some(kept)) => kept,
-            (Scaling::Stored { change: ScaleChange::Hysteresis, rule }, Some(kept)) => {
-                stored(kept, wanted, rule.scaling.margin)
-            }
-            _ => wanted,
-        }
-    }
-
-    /// Requests the scales of all weights.
-    pub(super) fn request_scales(&self, read_back: &mut ReadBack) -> Vec<(SiteId, Slot)> {
-        let unread = |scales: &&WeightScales| scales.read.is_none();
-        let scales = self.weight_scales.lock();
-        let unread = scales.iter().filter(|(_, scales)| unread(scales));
-        unread.map(|(id, scales)| (*id, read_back.ask(scales.flat()))).collect()
-    }
-
-    /// Stores scales that were requested.
-    pub(super) fn read_scales(
-        &self,
-        requested: &[(SiteId, Slot)],
-        values: &Values,
-    ) -> Result<(), Diagnostic> {
-        let mut scales = self.weight_scales.lock();
-        for (id, slot) in requested {
-            if let Some(scales) = scales.get_mut(id) {
-                scales.read = Some(scale_pairs(values.get(*slot)?).to_vec());
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads the scales of all weights that were not read yet: one synchronization.
-    ///
-    /// # Errors
-    /// The device failed.
-    pub fn read_weight_scales(&self) -> Result<(), Diagnostic> {
-        let mut read_back = ReadBack::default();
-        let requested = self.request_scales(&mut read_back);
-        self.read_scales(&requested, &read_back.read()?)
-    }
-
-    /// The grid of a layer's weight of this shape as it was last rounded, if it is. Reads the scales from the device if no
-    /// step has.
-    ///
-    /// # Errors
-    /// The device failed.
-    pub fn weight_grid(&self, layer: LayerId, shape: &[usize]) -> Result<Option<WeightGrid<'_>>, Diagnostic> {
-        let Some(grid) = self.future_weight_grid(layer, shape) else { return Ok(None) };
-        let id = self.layers.get(&(layer, Role::Weight));
-        let mut scales = self.weight_scales.lock();
-        let Some(scales) = id.and_then(|id| scales.get_mut(id)) else { return Ok(None) };
-        let pairs = match &scales.read {
-            Some(pairs) => pairs.clone(),
-            None => {
-                let pairs = scale_pairs(&tensor::read_f32(scales.flat())?).to_vec();
-                scales.read.insert(pairs).clone()
-            }
-        };
-        Ok(Some(WeightGrid { pairs, ..grid }))
-    }
-
-    /// The grid of a layer's weight of this shape in steps to come, whose scales are not known yet; if it is rounded. A weight that is
-    /// transformed first lies on no grid.
-    #[must_use]
-    pub fn future_weight_grid(&self, layer: LayerId, shape: &[usize]) -> Option<WeightGrid<'_>> {
-        self.weight_on_grid(layer).map(|site| WeightGrid::in_future(site, shape))
-    }
-
-    /// The grid that a layer's weight of this shape would lie on if it were not transformed; if it is.
-    #[must_use]
-    pub fn weight_grid_before_transform(&self, layer: LayerId, shape: &[usize]) -> Option<WeightGrid<'_>> {
-        let site = self.site_of(layer, Role::Weight).filter(|site| site.transform.is_some())?;
-        Some(WeightGrid::in_future(site, shape))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
     device::ComputeDevice,
     load_model::SavedModel,
     model::{Dropout, Forward, Gpt, Layout},
-    quant::QuantContext,
+    quant::{QuantPass, Quantizer},
     tensor,
 };
 use pick::Picking;
@@ -31,7 +31,7 @@ pub struct Sampler {
     gpt: Gpt,
     layout: Layout,
     weights: Vec<Tensor<1>>,
-    quant: QuantContext,
+    quant: Quantizer,
     /// Ids that may be drawn: those of the tokenizer; the model's table may be padded beyond them.
     known: usize,
 }
@@ -39,7 +39,7 @@ pub struct Sampler {
 impl Sampler {
     /// A sampler of `model` that rounds by `quant` and draws ids below `known`, at least 1.
     #[must_use]
-    pub fn new(model: SavedModel, quant: QuantContext, device: &ComputeDevice, known: usize) -> Self {
+    pub fn new(model: SavedModel, quant: Quantizer, device: &ComputeDevice, known: usize) -> Self {
         let weights = model.values.into_iter().map(|values| tensor::flat(values, &device.tensors)).collect();
         let known = known.clamp(1, model.shape.vocab.max(1));
         let gpt = Gpt { shape: model.shape, gelu: model.config.model.gelu };
@@ -59,7 +59,7 @@ impl Sampler {
         let pass = Forward {
             layout: &self.layout,
             weights: &self.weights,
-            quant: &self.quant,
+            quant: &QuantPass::new(&self.quant),
             micro_batch: 0,
             dropout: Dropout::off(),
             trace: None,
@@ -69,8 +69,7 @@ impl Sampler {
         let batch = Batch { inputs, targets: Vec::new(), shape: [1, window.len()] };
         let logits = self.gpt.logits(&pass, &batch).narrow(1, window.len() - 1, 1);
         let logits = tensor::read_f32(logits.narrow(2, 0, self.known).reshape([self.known]))?;
-        // The reading returns the fault of a format.
-        self.quant.read_pass_stats()?;
+        self.quant.plan.check()?;
         Ok(logits)
     }
 

@@ -12,8 +12,15 @@ use altgrad_loader::{
 use altgrad_sinks::SinkSetup;
 
 use super::{
-    cast_schedule, computed, groups, inputs, observe, ready_run::ReadyRun, rounding, run_setup::RunSetup,
-    scale_warning, schedule::Schedule, warnings,
+    cast_schedule, computed, groups,
+    inputs::{self, place},
+    observe,
+    ready_run::ReadyRun,
+    rounding,
+    run_setup::RunSetup,
+    scale_warning,
+    schedule::Schedule,
+    warnings,
 };
 use crate::{
     device::ComputeDevice,
@@ -21,8 +28,9 @@ use crate::{
     metrics::{self, MetricId, MetricSetup, update_metrics::UpdateMetrics},
     model::{Gpt, GptShape, Layout, Params, weights},
     optimizer::OptimizerState,
-    quant::{QuantContext, Scaling, Site},
-    state::{CastSchedule, LossScaler, TrainModel, TrainState},
+    passes::TrainModel,
+    quant::{QuantPlan, Scaling, Site, observe::ObservedSites},
+    state::{CastSchedule, LossScaler, TrainState},
     tensor,
 };
 
@@ -47,19 +55,18 @@ impl ReadyRun {
         config.optimizer.settings = option_table(optimizer.config());
 
         let quant = rounding::quant(&config, &registry, &device, &layout).map_err(placed)?;
-        let quant =
-            quant.observing(observe::observation(&config, &registry, &device, &layout).map_err(placed)?);
+        let observed = observe::observation(&config, &registry, &device, &layout).map_err(placed)?;
         let phases = cast_schedule::phases(&config, source, &registry, &device, (&layout, &quant))?;
-        let casts: Vec<&QuantContext> = [&quant].into_iter().chain(&phases).collect();
+        let casts: Vec<&QuantPlan> = [&quant].into_iter().chain(&phases).collect();
         if config.train.loss_scale == LossScaleChoice::Dynamic {
             casts.iter().try_for_each(|quant| loss_scale_fits(quant)).map_err(placed)?;
         }
-        let plugins = plugins_used(&casts, optimizer.identity(), &sinks);
+        let plugins = plugins_used(&casts, observed.as_ref(), optimizer.identity(), &sinks);
         let states = optimizer.state_bytes(&layout, &quant)?;
         let memory = most_memory(&config, &shape, &device, Some(states))
             .map_err(|error| place(error, source, "optimizer"))?;
         let optimizer = OptimizerState::new(optimizer, &layout, &quant)?;
-        let metrics = metric_names(&config, &casts, &optimizer, &layout);
+        let metrics = metric_names(&config, &casts, observed.as_ref(), (&optimizer, &layout));
         warnings::warn(&config, &casts, &metrics, (&optimizer, &layout));
 
         #[cfg(feature = "gpu")]
@@ -67,13 +74,14 @@ impl ReadyRun {
             phases.iter().try_fold(optimizer.on_device(&device, &quant, &layout)?, |optimizer, quant| {
                 optimizer.also_on_device(&device, quant, &layout)
             })?;
-        let meter = UpdateMetrics::new(config.metrics, layout.specs.len(), config.run.seed);
+        let meter =
+            UpdateMetrics::new(config.metrics, layout.specs.len(), config.run.seed).on_device(&device);
         let params =
             starting_params(&config, layout, &device).map_err(|error| place(error, source, "model.init"))?;
         let scale_warning = scale_warning::warning(&config.quant, &quant, &params)?;
         let described = cast_schedule::described(&phases, &config, &params.layout, &device);
         let waiting = cast_schedule::waiting(phases, &optimizer, &params.layout, source)?;
-        let mut state = TrainState::new(params, quant, optimizer, meter);
+        let mut state = TrainState::new(params, quant.into(), optimizer);
         state.loss_scale = LossScaler::new(config.train.loss_scale);
         state.schedule = CastSchedule::new(waiting);
 
@@ -96,6 +104,7 @@ impl ReadyRun {
             plugins,
             device,
             batches,
+            observed,
             model,
             schedule,
             metrics,
@@ -103,7 +112,7 @@ impl ReadyRun {
             scale_warning,
             memory,
         };
-        Ok(Self { setup, state, sinks })
+        Ok(Self { setup, state, meter, sinks })
     }
 }
 
@@ -122,9 +131,14 @@ fn most_memory(
 }
 
 /// The plugins of a run, each once: formats of all phases and of observations, the optimizer, sinks.
-fn plugins_used(casts: &[&QuantContext], optimizer: &Identity, sinks: &[SinkSetup]) -> Vec<Identity> {
+fn plugins_used(
+    casts: &[&QuantPlan],
+    observed: Option<&ObservedSites>,
+    optimizer: &Identity,
+    sinks: &[SinkSetup],
+) -> Vec<Identity> {
     let rounded = casts.iter().flat_map(|quant| quant.sites()).map(|site| &site.format);
-    let observed = casts.iter().filter_map(|quant| quant.observation()).flat_map(|seen| seen.formats());
+    let observed = observed.into_iter().flat_map(ObservedSites::formats);
     let formats = rounded.chain(observed).map(|format| &format.plugin().identity);
     let all = formats.chain([optimizer]).chain(sinks.iter().map(|sink| &sink.plugin.identity));
     let named = all.map(|plugin| ((plugin.kind.to_string(), plugin.name.clone()), plugin.clone()));
@@ -134,30 +148,21 @@ fn plugins_used(casts: &[&QuantContext], optimizer: &Identity, sinks: &[SinkSetu
 /// The metrics that a row may contain.
 fn metric_names(
     config: &RunConfig,
-    casts: &[&QuantContext],
-    optimizer: &OptimizerState,
-    layout: &Layout,
+    casts: &[&QuantPlan],
+    observed: Option<&ObservedSites>,
+    (optimizer, layout): (&OptimizerState, &Layout),
 ) -> Vec<MetricId> {
     metrics::names(casts.iter().map(|quant| {
         MetricSetup::new(layout, quant, config.metrics, config.shadow.every > 0)
+            .with_observed(observed)
             .with_grid_rules(optimizer.has_grid_rules(quant, layout))
             .with_curvature(config.curvature.every > 0)
             .with_loss_scaling(config.train.loss_scale == LossScaleChoice::Dynamic)
     }))
 }
 
-/// Adds the position in the run file to the place that the error has (a library, a file).
-pub(super) fn place(mut error: Diagnostic, source: &Source, key: &str) -> Diagnostic {
-    let position = source.locate(key);
-    error.place = Some(match error.place.take() {
-        Some(own) if own != position => format!("{position} ({own})"),
-        _ => position,
-    });
-    error
-}
-
 /// Refuses a dynamic loss scale where gradients have static scales, because it would move them out of the range of these.
-fn loss_scale_fits(quant: &QuantContext) -> Result<(), KeyedDiagnostic> {
+fn loss_scale_fits(quant: &QuantPlan) -> Result<(), KeyedDiagnostic> {
     let is_static = |site: &&Site| site.role.is_gradient() && matches!(site.scaling, Scaling::Static { .. });
     let Some(site) = quant.sites().iter().find(is_static) else { return Ok(()) };
     let message = format!(
@@ -179,7 +184,7 @@ pub fn rounding_of(
     registry: &Registry,
     device: &ComputeDevice,
     layout: &Layout,
-) -> Result<QuantContext, Diagnostic> {
+) -> Result<QuantPlan, Diagnostic> {
     rounding::quant(config, registry, device, layout).map_err(|(key, error)| place(error, source, &key))
 }
 

@@ -1,13 +1,15 @@
 //! The setup of casts that change: the sites of every phase are made before the first step, and refused if they do not match.
 
+use std::sync::Arc;
+
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{CastPhase, RunConfig, Source};
 use altgrad_loader::Registry;
 use serde_json::{Value, json};
 
-use super::{build::place, described_casts::linear_layers, rounding};
+use super::{described_casts::linear_layers, inputs::place, rounding};
 use crate::{
-    device::ComputeDevice, model::Layout, optimizer::OptimizerState, quant::QuantContext, state::WaitingCasts,
+    device::ComputeDevice, model::Layout, optimizer::OptimizerState, quant::QuantPlan, state::WaitingCasts,
 };
 
 /// The rounding of each phase, in the order of the entries. `first` is the rounding of the first phase.
@@ -19,8 +21,8 @@ pub fn phases(
     source: &Source,
     registry: &Registry,
     device: &ComputeDevice,
-    (layout, first): (&Layout, &QuantContext),
-) -> Result<Vec<QuantContext>, Diagnostic> {
+    (layout, first): (&Layout, &QuantPlan),
+) -> Result<Vec<QuantPlan>, Diagnostic> {
     let phases = config.quant.schedule.iter().enumerate().map(|(index, phase)| {
         let entry = format!("quant.schedule.{index}");
         let quant = rounding::quant(&config_of(config, phase), registry, device, layout)
@@ -45,7 +47,7 @@ pub fn phases(
 /// # Errors
 /// The optimizer cannot update a parameter in a phase, with the entry's position in the run file.
 pub(super) fn waiting(
-    phases: Vec<QuantContext>,
+    phases: Vec<QuantPlan>,
     optimizer: &OptimizerState,
     layout: &Layout,
     source: &Source,
@@ -53,20 +55,20 @@ pub(super) fn waiting(
     let waiting = phases.into_iter().enumerate().map(|(index, quant)| {
         let rules = optimizer.rules_under(&quant, layout);
         let rules = rules.map_err(|error| place(error, source, &format!("quant.schedule.{index}")))?;
-        Ok(WaitingCasts { quant, rules })
+        Ok(WaitingCasts { plan: Arc::new(quant), rules })
     });
     waiting.collect()
 }
 
 /// The number formats of all computations from each entry on, for `run.json`.
 pub(super) fn described(
-    phases: &[QuantContext],
+    phases: &[QuantPlan],
     config: &RunConfig,
     layout: &Layout,
     device: &ComputeDevice,
 ) -> Vec<Value> {
     let entries = config.quant.schedule.iter().zip(phases);
-    let said = |(phase, quant): (&CastPhase, &QuantContext)| {
+    let said = |(phase, quant): (&CastPhase, &QuantPlan)| {
         json!({
             "trigger": phase.trigger.to_string(),
             "precision": quant.precision().name(),

@@ -27,7 +27,7 @@ impl Table<'_> {
         let shadow = (self.config.shadow.every > 0).then_some(TYPE);
         json!({
             "device": self.device.label,
-            "linear_layers": linear_layers(&self.state.quant, &self.state.params.layout, self.device),
+            "linear_layers": linear_layers(&self.state.quant.plan, &self.state.params.layout, self.device),
             "matrix_products": self.matrix_products(),
             "embeddings": TYPE,
             "layer_norms": TYPE,
@@ -35,7 +35,7 @@ impl Table<'_> {
             "softmax": TYPE,
             "loss": TYPE,
             "parameter_gradients": TYPE,
-            "master_weights": match self.state.quant.master_weights() {
+            "master_weights": match self.state.quant.plan.master_weights() {
                 MasterWeightsChoice::Fp32 => TYPE,
                 MasterWeightsChoice::None => "none: weights with a format lie on its grid, the others are f32",
             },
@@ -74,7 +74,7 @@ impl Table<'_> {
 
     /// Operands and sums of the matrix products, the linear layers' and the attention's.
     fn matrix_products(&self) -> Value {
-        let quant = &self.state.quant;
+        let quant = &self.state.quant.plan;
         let unrounded = match quant.precision() {
             PrecisionChoice::Fp32 => TYPE.to_string(),
             PrecisionChoice::Bf16 => format!("rounded to bf16; attention multiplies them as {TYPE}"),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     device::ComputeDevice,
     model::{Layout, layout::ParamId},
-    quant::{DeviceFormat, QuantContext, Role, ScaleChange, ScaleRule, Scaling, Site, UseSource},
+    quant::{DeviceFormat, QuantPlan, Role, ScaleChange, ScaleRule, Scaling, Site, UseSource},
 };
 
 /// Type of everything that no format rounds: burn's tensors, and the optimizers' buffers.
@@ -17,7 +17,7 @@ pub(super) const TYPE: &str = "f32";
 /// The casts of the operands of linear layers. Layers that are alike share an entry: their names as `layers`, and a cast by role.
 /// First uses are always there; second uses and the weight's gradient where they have a cast of their own or none.
 #[must_use]
-pub fn linear_layers(quant: &QuantContext, layout: &Layout, device: &ComputeDevice) -> Vec<Value> {
+pub fn linear_layers(quant: &QuantPlan, layout: &Layout, device: &ComputeDevice) -> Vec<Value> {
     let mut kinds: Vec<(Map<String, Value>, Vec<&str>)> = Vec::new();
     for layer in layout.linear_weights() {
         let spec = &layout.specs[layer];
@@ -41,7 +41,7 @@ pub fn linear_layers(quant: &QuantContext, layout: &Layout, device: &ComputeDevi
 
 /// The cast of a use of a layer's tensor; `None` if it has no cast of its own. `shape` is the weight's, `[out, in]`.
 fn said(
-    quant: &QuantContext,
+    quant: &QuantPlan,
     (layer, shape): (ParamId, &[usize]),
     role: Role,
     device: &ComputeDevice,
@@ -88,7 +88,7 @@ fn said(
 }
 
 /// The type of an operand that no format rounds.
-fn unrounded(quant: &QuantContext) -> &'static str {
+fn unrounded(quant: &QuantPlan) -> &'static str {
     match quant.precision() {
         PrecisionChoice::Fp32 => TYPE,
         PrecisionChoice::Bf16 => "bf16",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::RunConfig;
+use altgrad_config::{RunConfig, Source};
 use altgrad_data::{Corpus, tokenizer::Tokenizer};
 use altgrad_loader::{
     Registry, SinkPlugin,
@@ -57,4 +57,14 @@ pub(super) fn open_corpus(config: &mut RunConfig) -> Result<Corpus, Diagnostic> 
         config.data.alphabet = Some(characters.iter().collect());
     }
     Ok(corpus)
+}
+
+/// Adds the position in the run file to the place that the error has (a library, a file).
+pub(super) fn place(mut error: Diagnostic, source: &Source, key: &str) -> Diagnostic {
+    let position = source.locate(key);
+    error.place = Some(match error.place.take() {
+        Some(own) if own != position => format!("{position} ({own})"),
+        _ => position,
+    });
+    error
 }

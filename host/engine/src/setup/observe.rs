@@ -18,7 +18,7 @@ use crate::{
     model::{Layout, layout::ParamId},
     quant::{
         DeviceFormat, Role, ScaleRule, Scaling, Site,
-        observe::{Observation, ObservedFormat, ObservedSite},
+        observe::{ObservedFormat, ObservedSite, ObservedSites},
     },
 };
 
@@ -29,13 +29,13 @@ struct Assumed {
     cast: Cast,
 }
 
-/// The observation that a run requests; `None` if it requests none.
+/// The sites that a run observes; `None` if it observes none.
 pub(super) fn observation(
     config: &RunConfig,
     registry: &Registry,
     device: &ComputeDevice,
     layout: &Layout,
-) -> Result<Option<Observation>, KeyedDiagnostic> {
+) -> Result<Option<ObservedSites>, KeyedDiagnostic> {
     let observe = &config.observe;
     if observe.formats.is_empty() {
         return Ok(None);
@@ -54,7 +54,7 @@ pub(super) fn observation(
         });
         ObservedSite { layer, role, formats: formats.collect(), name: name.clone() }
     });
-    Ok(Some(Observation::new(sites.collect())))
+    Ok(Some(ObservedSites::new(sites.collect())))
 }
 
 /// All sites of a model: parameter, role, and the shape that is rounded.

@@ -3,7 +3,7 @@
 use altgrad_sinks::SinkSetup;
 
 use super::run_setup::RunSetup;
-use crate::state::TrainState;
+use crate::{metrics::update_metrics::UpdateMetrics, state::TrainState};
 
 /// A run, ready to start.
 pub struct ReadyRun {
@@ -11,6 +11,8 @@ pub struct ReadyRun {
     pub setup: RunSetup,
     /// The part that training changes.
     pub state: TrainState,
+    /// The measurements of the optimizer's steps.
+    pub meter: UpdateMetrics,
     /// Sinks, not opened.
     pub sinks: Vec<SinkSetup>,
 }
@@ -25,7 +27,7 @@ impl ReadyRun {
             "{}: {} parameters, {}, optimizer {}, device {}\ndata: {}, {} training and {} validation tokens",
             setup.config.run.name,
             state.params.layout.elements(),
-            state.quant.summary(),
+            state.quant.plan.summary(),
             setup.config.optimizer.name,
             setup.device.label,
             corpus.description,

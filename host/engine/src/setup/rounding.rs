@@ -26,7 +26,7 @@ use crate::{
     device::ComputeDevice,
     model::{Layout, layout::ParamId},
     quant::{
-        DeviceFormat, LayerId, QuantContext, Role, ScaleChange, ScaleRule, ScaleSource, Scaling, Site,
+        DeviceFormat, History, LayerId, QuantPlan, Role, ScaleChange, ScaleRule, ScaleSource, Scaling, Site,
         UseSource, end_of_range, target_on_grid,
     },
 };
@@ -60,7 +60,7 @@ pub(super) fn quant(
     registry: &Registry,
     device: &ComputeDevice,
     layout: &Layout,
-) -> Result<QuantContext, KeyedDiagnostic> {
+) -> Result<QuantPlan, KeyedDiagnostic> {
     let mut builder = Builder {
         config: &config.quant,
         registry,
@@ -98,7 +98,7 @@ pub(super) fn quant(
         let error = Diagnostic::config("device `wgpu` does not compute in bf16");
         return Err(("train.precision".into(), error.hint("use precision = \"fp32\", or another device")));
     }
-    let quant = QuantContext::new(builder.sites, config.quant.master_weights, precision, config.run.seed);
+    let quant = QuantPlan::new(builder.sites, config.quant.master_weights, precision, config.run.seed);
     Ok(quant.with_unrounded(builder.unrounded).with_fast_bf16(device.multiplies_bf16_fast()))
 }
 
@@ -337,7 +337,7 @@ impl Builder<'_> {
 
     /// Warns if a GPU computes a part of a cast in main memory.
     fn warn_of_main_memory(&self, site: &Site) {
-        let plain = match site.scale() {
+        let plain = match site.scale(&History::default()) {
             ScaleSource::Dynamic(rule) => rule.is_plain(),
             ScaleSource::Fixed(_) => true,
         };

@@ -7,7 +7,7 @@ use altgrad_loader::{LibraryInfo, Registry, instance::Identity};
 use altgrad_run_folder::record::EvaluationKind;
 use serde_json::Value;
 
-use crate::{device::ComputeDevice, metrics::MetricId, state::TrainModel};
+use crate::{device::ComputeDevice, metrics::MetricId, passes::TrainModel, quant::observe::ObservedSites};
 
 use super::schedule::Schedule;
 
@@ -26,6 +26,8 @@ pub struct RunSetup {
     pub device: ComputeDevice,
     /// Batches of the corpus.
     pub batches: Batches,
+    /// The sites that `[observe]` measures, if it is given.
+    pub observed: Option<ObservedSites>,
     /// The trained model.
     pub model: TrainModel,
     /// Learning rates.

@@ -8,7 +8,7 @@ use altgrad_config::{MasterWeightsChoice, QuantSection};
 use super::rounding;
 use crate::{
     model::{Layout, Params, layout::ParamId},
-    quant::{QuantContext, Role},
+    quant::{QuantPlan, Role},
 };
 
 /// The smallest loss in decibels that causes a warning.
@@ -21,7 +21,7 @@ const WORTH_A_WARNING: f64 = 3.0;
 /// The device failed.
 pub(super) fn warning(
     config: &QuantSection,
-    quant: &QuantContext,
+    quant: &QuantPlan,
     params: &Params,
 ) -> Result<Option<String>, Diagnostic> {
     let widths = params.layout.specs.iter().map(|spec| spec.shape.last().copied().unwrap_or(1));

@@ -9,13 +9,13 @@ use crate::{
     metrics::MetricId,
     model::{Layout, layout::ParamId},
     optimizer::OptimizerState,
-    quant::{QuantContext, Role},
+    quant::{QuantPlan, Role},
 };
 
 /// Warns of all choices without effect; `casts` are those of all phases, `metrics` those that a row may contain.
 pub(super) fn warn(
     config: &RunConfig,
-    casts: &[&QuantContext],
+    casts: &[&QuantPlan],
     metrics: &[MetricId],
     (optimizer, layout): (&OptimizerState, &Layout),
 ) {
@@ -44,7 +44,7 @@ fn warn_of_patterns(config: &RunConfig, metrics: &[MetricId]) {
 }
 
 /// Warns of an optimizer whose rule depends on grids, where weights have a format but lie on none.
-fn warn_of_transforms(casts: &[&QuantContext], optimizer: &OptimizerState, layout: &Layout) {
+fn warn_of_transforms(casts: &[&QuantPlan], optimizer: &OptimizerState, layout: &Layout) {
     let misses = |id: &ParamId| casts.iter().any(|quant| optimizer.misses_grid(quant, layout, *id));
     let missing: Vec<ParamId> = (0..layout.specs.len()).filter(misses).collect();
     if let Some(first) = missing.first() {

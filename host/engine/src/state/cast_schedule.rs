@@ -1,14 +1,15 @@
 //! The phases of a run's casts that are still to come, and the switches that were made.
 
+use std::sync::Arc;
+
 use altgrad_run_folder::record::CastSwitch;
 
-use super::TrainState;
-use crate::quant::QuantContext;
+use crate::quant::QuantPlan;
 
 /// The casts of a phase, and the rule by which the optimizer updates each parameter in it.
 pub struct WaitingCasts {
     /// The casts.
-    pub quant: QuantContext,
+    pub plan: Arc<QuantPlan>,
     /// By parameter, in the plugin's words.
     pub rules: Vec<String>,
 }
@@ -34,25 +35,16 @@ impl CastSchedule {
         &self.switches
     }
 
+    /// Removes and returns the casts of the entry that takes effect, if it waits.
+    pub(super) fn take(&mut self, switch: CastSwitch) -> Option<WaitingCasts> {
+        let waiting = self.waiting.get_mut(switch.entry).and_then(Option::take)?;
+        self.switches.push(switch);
+        Some(waiting)
+    }
+
     /// True if an entry has not taken effect yet.
     #[must_use]
     pub fn is_waiting(&self, entry: usize) -> bool {
         self.waiting.get(entry).is_some_and(Option::is_some)
-    }
-}
-
-impl TrainState {
-    /// Applies the casts of a waiting entry. Parameters and states of the optimizer stay as they are.
-    pub fn switch_casts(&mut self, switch: CastSwitch) {
-        let Some(waiting) = self.schedule.waiting.get_mut(switch.entry).and_then(Option::take) else {
-            return;
-        };
-        let WaitingCasts { mut quant, rules } = waiting;
-        quant.take_over(&self.quant);
-        quant.take_observation_of(&mut self.quant);
-        self.quant = quant;
-        self.optimizer.set_rules(rules);
-        self.meter.forget_codes();
-        self.schedule.switches.push(switch);
     }
 }

@@ -1,14 +1,19 @@
 //! The mutable state of training: a step changes no other state, and a checkpoint holds all of it.
 
 use altgrad_base::diagnostic::Diagnostic;
+use altgrad_data::Batch;
+use altgrad_run_folder::record::CastSwitch;
 use burn::tensor::Tensor;
 
-use super::{cast_schedule::CastSchedule, loss_scale::LossScaler};
+use super::{
+    cast_schedule::{CastSchedule, WaitingCasts},
+    loss_scale::LossScaler,
+};
 use crate::{
-    metrics::update_metrics::UpdateMetrics,
     model::Params,
-    optimizer::{self, OptimizerState},
-    quant::{QuantContext, QuantStats},
+    optimizer::{self, OptimizerState, UpdateSubscriber},
+    passes::{Gradients, Observers, TrainModel},
+    quant::{QuantStats, Quantizer},
 };
 
 /// A run between two steps.
@@ -16,11 +21,9 @@ pub struct TrainState {
     /// The parameters.
     pub params: Params,
     /// The quantizer of linear layers, with its stored scales.
-    pub quant: QuantContext,
+    pub quant: Quantizer,
     /// The optimizer and its states.
     pub optimizer: OptimizerState,
-    /// Measures parameters, and keeps state between steps.
-    pub meter: UpdateMetrics,
     /// The casts of later phases.
     pub schedule: CastSchedule,
     /// The factor of the loss before the backward pass.
@@ -32,18 +35,18 @@ pub struct TrainState {
 impl TrainState {
     /// The state before the first step. Without master weights, weights are rounded to their formats' grids.
     #[must_use]
-    pub fn new(params: Params, quant: QuantContext, optimizer: OptimizerState, meter: UpdateMetrics) -> Self {
+    pub fn new(params: Params, mut quant: Quantizer, optimizer: OptimizerState) -> Self {
         let Params { layout, values } = params;
         let values = values.into_iter().zip(&layout.specs).enumerate();
         let values = values
-            .map(|(id, (value, spec))| optimizer::round_to_grid(&quant, id, &spec.shape, value, 0))
+            .map(|(id, (value, spec))| optimizer::round_to_grid(&mut quant, id, &spec.shape, value, 0))
             .collect();
         let params = Params { layout, values };
         let (schedule, loss_scale) = (CastSchedule::default(), LossScaler::OFF);
-        Self { params, quant, optimizer, meter, schedule, loss_scale, half_updated: false }
+        Self { params, quant, optimizer, schedule, loss_scale, half_updated: false }
     }
 
-    /// One optimizer step with gradients from passes whose rounding has the statistics `seen`, which scales of later
+    /// One optimizer step with gradients from passes whose rounding has these statistics, which scales of later
     /// steps use.
     ///
     /// # Errors
@@ -51,13 +54,36 @@ impl TrainState {
     pub fn update(
         &mut self,
         grads: Vec<Tensor<1>>,
-        seen: &[Option<QuantStats>],
+        stats: &[Option<QuantStats>],
         lr: f64,
+        subscriber: &mut dyn UpdateSubscriber,
     ) -> Result<(), Diagnostic> {
         self.half_updated = true;
-        self.optimizer.step(&mut self.params, grads, (&self.quant, seen), lr, &mut self.meter)?;
+        self.optimizer.step(&mut self.params, grads, (&mut self.quant, stats), lr, subscriber)?;
         self.half_updated = false;
         Ok(())
+    }
+
+    /// Loss and gradients of a step's micro-batches under the state's casts and loss scale.
+    ///
+    /// # Errors
+    /// As [`TrainModel::gradients`].
+    pub fn gradients(
+        &self,
+        model: &TrainModel,
+        batches: impl ExactSizeIterator<Item = Batch> + Send,
+        first_micro_batch: u64,
+        observers: Observers<'_>,
+    ) -> Result<Gradients, Diagnostic> {
+        let casts = (&self.quant, self.loss_scale.factor());
+        model.gradients(&self.params, casts, batches, first_micro_batch, observers)
+    }
+
+    /// Applies the casts of a waiting entry. Parameters and states of the optimizer stay as they are.
+    pub fn switch_casts(&mut self, switch: CastSwitch) {
+        let Some(WaitingCasts { plan, rules }) = self.schedule.take(switch) else { return };
+        self.quant.switch_to(plan);
+        self.optimizer.set_rules(rules);
     }
 
     /// The parameters, in the layout's order. Reads the device.

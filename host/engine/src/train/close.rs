@@ -24,7 +24,7 @@ impl Run<'_> {
             self.checkpoint_last(None);
         }
         // As before the update of the next step.
-        self.state.quant.begin_step(self.report.steps);
+        self.state.quant.state.step = self.report.steps;
         let mut record = MetricRecord::new(self.report.steps);
         let last = self.evaluate(&mut record)?;
         self.checkpoint_last(Some(last.mean.loss));

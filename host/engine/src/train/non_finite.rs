@@ -2,10 +2,10 @@
 
 use altgrad_base::diagnostic::Diagnostic;
 
-use super::{reading::Reading, run::Run, step, step_state::StepState};
+use super::step_state::StepState;
 use crate::{
     checkpoint::StateTensors,
-    debug::provenance::{self, Origin, Provenance},
+    debug::provenance::{Origin, Provenance},
 };
 
 /// Records consecutive steps that are not finite.
@@ -53,21 +53,5 @@ impl NonFiniteTracker {
         Diagnostic::run(message)
             .at(format!("step {step}"))
             .hint("lower train.lr, or compare with an unquantized run; metrics up to here are kept")
-    }
-}
-
-impl Run<'_> {
-    /// Finds the origin of values that are not finite in the first step that has some, before its update, which spreads them over all
-    /// parameters.
-    pub(super) fn find_origin(&mut self, step: u64, reading: &Reading) -> Result<(), Diagnostic> {
-        if reading.is_finite() || step::overflowed(&self.state, reading) {
-            self.non_finite.clear();
-        } else if !self.non_finite.is_active() {
-            let origin = provenance::find(&self.setup, &self.state, step)?;
-            let keeps = self.setup.config.checkpoint.on_anomaly;
-            let tensors = keeps.then(|| StateTensors::of(&self.state)).transpose()?;
-            self.non_finite.begin(origin, tensors.map(|tensors| (self.before.clone(), tensors)));
-        }
-        Ok(())
     }
 }

@@ -20,20 +20,24 @@ use super::{
     progress::ProgressListener,
     run_logger::RunLogger,
     status::{self, HeldOutLoss, RunReport},
-    step,
     step_state::StepState,
 };
 use crate::{
-    checkpoint::{CheckpointKind, Checkpointer, RunIdentity, Start},
-    metrics::{self, MetricRecord},
+    checkpoint::{CheckpointKind, Checkpointer, RunIdentity, Start, StateTensors},
+    debug::provenance,
+    metrics::{self, MetricRecord, StepOutputs, update_metrics::UpdateMetrics},
+    passes::mean_loss,
     setup::{ReadyRun, RunSetup},
-    state::{TrainState, mean_loss},
+    state::TrainState,
+    step,
 };
 
 /// A run in progress.
 pub(super) struct Run<'a> {
     pub(super) setup: RunSetup,
     pub(super) state: TrainState,
+    /// The measurements of updates.
+    pub(super) meter: UpdateMetrics,
     pub(super) folder: RunFolder,
     pub(super) checkpointer: Checkpointer,
     pub(super) logger: RunLogger<'a>,
@@ -58,7 +62,7 @@ pub fn run(
     stop_after: Option<u64>,
     listener: &mut dyn ProgressListener,
 ) -> Result<RunReport, Diagnostic> {
-    let ReadyRun { setup, state, sinks } = ready;
+    let ReadyRun { setup, state, meter, sinks } = ready;
     let identity = start.identity.take().map_or_else(|| RunIdentity::of(&setup), Ok)?;
     let folder = start.folder.take().map_or_else(|| RunFolder::claim(folder), Ok)?;
     if let Some(warning) = setup.scale_warning.as_ref().filter(|_| start.from.is_none()) {
@@ -84,7 +88,8 @@ pub fn run(
     let clock = (Instant::now(), start.clock());
     let before = StepState::new(&state, &report, start.clock());
     let non_finite = NonFiniteTracker::default();
-    let mut run = Run { setup, state, folder, checkpointer, logger, report, clock, before, non_finite };
+    let mut run =
+        Run { setup, state, meter, folder, checkpointer, logger, report, clock, before, non_finite };
     run.logger.log_events(start.event().into_iter().collect());
     let result = run.steps(stop_after).and_then(|()| run.close());
     run.end(result)
@@ -97,24 +102,31 @@ impl Run<'_> {
         for step in self.report.steps..last {
             let mut record = MetricRecord::new(step);
             self.switch_casts_at(step);
-            self.state.quant.begin_step(step);
+            self.state.quant.state.step = step;
             self.before = self.step_state();
             // Evaluation comes before the update: step 0 evaluates the initial weights.
             let evaluated = self.evaluate_if_due(step, &mut record)?;
             self.checkpoint_if_due(step, evaluated);
 
             let started = Instant::now();
-            let (grads, reading) = step::compute_gradients(&self.setup, &mut self.state, step, None)?;
-            let elapsed = started.elapsed().saturating_sub(reading.measuring);
-            self.find_origin(step, &reading)?;
+            let (grads, outputs) = step::compute_gradients(&self.setup, &mut self.state, step, None)?;
+            let elapsed = started.elapsed().saturating_sub(outputs.measuring);
+            self.find_origin(step, &outputs)?;
             self.logger.log_events(self.checkpointer.bound_loss(step + 1));
             let started = Instant::now();
-            let update = step::apply_update(&self.setup, &mut self.state, step, grads, &reading)?;
+            let update =
+                step::apply_update(&self.setup, (&mut self.state, &mut self.meter), step, grads, &outputs)?;
             let elapsed = elapsed + started.elapsed();
             self.logger.log_events(update.event(step).into_iter().collect());
-            step::record_metrics(&mut record, &self.setup, &self.state, (&reading, &update), elapsed);
+            step::record_metrics(
+                &mut record,
+                &self.setup,
+                (&self.state, &self.meter),
+                (&outputs, &update),
+                elapsed,
+            );
 
-            self.report.add_step(reading.loss, self.setup.tokens_per_step(), elapsed);
+            self.report.add_step(outputs.loss, self.setup.tokens_per_step(), elapsed);
             let diverged = self.raise_alerts(&record);
             // The evaluation after the last step uses the casts that it trained with.
             if step + 1 < self.setup.config.train.max_steps {
@@ -132,6 +144,20 @@ impl Run<'_> {
                 self.logger.log_event(event);
                 break;
             }
+        }
+        Ok(())
+    }
+
+    /// Finds the origin of values that are not finite in the first step that has some, before its update, which spreads them over all
+    /// parameters.
+    fn find_origin(&mut self, step: u64, outputs: &StepOutputs) -> Result<(), Diagnostic> {
+        if outputs.is_finite() || step::overflowed(&self.state, outputs) {
+            self.non_finite.clear();
+        } else if !self.non_finite.is_active() {
+            let origin = provenance::find(&self.setup, &self.state, step)?;
+            let keeps = self.setup.config.checkpoint.on_anomaly;
+            let tensors = keeps.then(|| StateTensors::of(&self.state, &self.meter)).transpose()?;
+            self.non_finite.begin(origin, tensors.map(|tensors| (self.before.clone(), tensors)));
         }
         Ok(())
     }

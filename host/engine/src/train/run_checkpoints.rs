@@ -27,7 +27,7 @@ impl Run<'_> {
     }
 
     pub(super) fn checkpoint_now(&mut self, kind: CheckpointKind, val_loss: Option<f64>) {
-        match StateTensors::of(&self.state) {
+        match StateTensors::of(&self.state, &self.meter) {
             Ok(tensors) => self.checkpoint(kind, val_loss, self.before.clone(), tensors),
             Err(fault) => self.log_failed_checkpoint(self.before.step, fault),
         }
@@ -48,7 +48,7 @@ impl Run<'_> {
             return;
         }
         let StepState { step, carried, alerts, totals } = before;
-        let carried = match carried.read() {
+        let carried = match carried.save() {
             Ok(carried) => carried,
             Err(fault) => return self.log_failed_checkpoint(step, fault),
         };

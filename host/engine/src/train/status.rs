@@ -15,8 +15,9 @@ use altgrad_run_folder::{
 
 use crate::{
     checkpoint::{Checkpointer, Start, state::RunTotals},
+    passes::MeanLoss,
     setup::RunSetup,
-    state::{MeanLoss, TrainState},
+    state::TrainState,
 };
 
 /// The result and kind of an evaluation.

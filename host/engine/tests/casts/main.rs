@@ -20,7 +20,7 @@ use altgrad_engine::{
     cpu_ops::attention::{AttentionShape, causal},
     device::ComputeDevice,
     model::{Layout, layout::GptShape},
-    quant::{QuantContext, Role},
+    quant::{QuantPass, Quantizer, Role},
     setup::rounding_of,
     trace::TraceScope,
 };
@@ -37,7 +37,7 @@ struct Bench {
     config: RunConfig,
     registry: Registry,
     layout: Layout,
-    quant: QuantContext,
+    quant: Quantizer,
     device: ComputeDevice,
 }
 
@@ -55,7 +55,7 @@ impl Bench {
         let registry = Registry::open(&PluginsSection { dir, ..PluginsSection::default() }).unwrap();
         let device = ComputeDevice::open(DeviceChoice::Cpu).unwrap();
         let layout = Layout::new(&GptShape::new(&config.model, 16, 64));
-        let quant = rounding_of(&config, &source, &registry, &device, &layout)?;
+        let quant = rounding_of(&config, &source, &registry, &device, &layout)?.into();
         Ok(Self { config, registry, layout, quant, device })
     }
 
@@ -88,7 +88,7 @@ impl Bench {
         let (resolved, Some((cast, grid))) = self.cast(layer, role) else {
             return (x.to_vec(), vec![true; x.len()]);
         };
-        let sites = self.quant.sites();
+        let sites = self.quant.plan.sites();
         let name = &self.layout.specs[layer].name;
         let site = sites.iter().position(|site| site.role == role && site.layer == *name).unwrap();
         let key = |tensor: u64| RandomKey { seed: 7, step: 0, tensor, offset: 0 };
@@ -127,11 +127,12 @@ impl Bench {
         };
         let tracked = |values: &[f32], columns| Tensor::from_inner(tensor(values, columns)).require_grad();
         let (xt, wt) = (tracked(&x, inputs), tracked(&w, inputs));
-        let y = self.quant.linear(layer, xt.clone(), wt.clone(), 0, TraceScope::OFF);
+        let pass = QuantPass::new(&self.quant);
+        let y = pass.linear(layer, xt.clone(), wt.clone(), 0, TraceScope::OFF);
         let tape = (y.clone() * Tensor::from_inner(tensor(&g, outputs))).sum().backward();
-        self.quant.collect_gradient_stats(&tape);
-        let stats = self.quant.read_pass_stats().unwrap();
-        for (site, stats) in self.quant.sites().iter().zip(&stats) {
+        pass.end_backward(&tape);
+        let stats = pass.read_stats().unwrap();
+        for (site, stats) in self.quant.plan.sites().iter().zip(&stats) {
             let is_own = site.layer == self.layout.specs[layer].name && site.role.product().is_some();
             assert_eq!(stats.is_some(), is_own, "{what}: statistics of {}, {}", site.layer, site.role.name());
         }
@@ -272,13 +273,17 @@ fn check_attention(quant: &str) {
         ))
     };
     let leaf = tensor(&qkv, 96).require_grad();
-    let casts = bench.quant.values(layer, 0);
+    let pass = QuantPass::new(&bench.quant);
+    let casts = pass.values(layer, 0);
     let y = causal(leaf.clone(), None, SHAPE, (PrecisionChoice::Fp32, casts), TraceScope::OFF, None);
     let tape = (y.clone() * tensor(&g, 32)).sum().backward();
-    bench.quant.collect_gradient_stats(&tape);
-    let stats = bench.quant.read_pass_stats().unwrap();
+    pass.end_backward(&tape);
+    let stats = pass.read_stats().unwrap();
     assert!(
-        stats.iter().zip(bench.quant.sites()).all(|(stats, site)| stats.is_some() == (site.layer == name))
+        stats
+            .iter()
+            .zip(bench.quant.plan.sites())
+            .all(|(stats, site)| stats.is_some() == (site.layer == name))
     );
 
     // Heads one after the other: [batch, heads, block, head width].

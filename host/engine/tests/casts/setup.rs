@@ -138,9 +138,10 @@ fn a_transform_that_does_not_divide_rows_is_a_fault() {
         Tensor::from_inner(Tensor::<2>::from_data(ones, &bench.device.tensors)).require_grad()
     };
     let pass = |tokens: usize| {
-        let y = bench.quant.linear(layer, ones(tokens), ones(128), 0, TraceScope::OFF);
-        bench.quant.collect_gradient_stats(&y.sum().backward());
-        bench.quant.read_pass_stats().map(|_| ()).map_err(|error| error.message)
+        let pass = QuantPass::new(&bench.quant);
+        let y = pass.linear(layer, ones(tokens), ones(128), 0, TraceScope::OFF);
+        pass.end_backward(&y.sum().backward());
+        pass.read_stats().map(|_| ()).map_err(|error| error.message)
     };
     assert_eq!(pass(TOKENS), Ok(()));
     assert_eq!(pass(24), Err(CastError::Transform { length: 24, size: 32 }.to_string()));
@@ -155,7 +156,7 @@ fn the_name_of_the_head_is_not_that_of_the_embedding() {
         "[[quant.layer]]\nmatch = 'lm_head.weight'\ncast.embedding.format = 'none'\ncast.logits.format = 'none'\n",
     ] {
         let bench = Bench::new(&format!("[quant]\n{formats}{choice}"));
-        let roles: Vec<Role> = bench.quant.sites().iter().map(|site| site.role).collect();
+        let roles: Vec<Role> = bench.quant.plan.sites().iter().map(|site| site.role).collect();
         assert_eq!(roles, [Role::Embedding], "{choice}");
     }
 }

@@ -16,8 +16,8 @@ use altgrad_loader::{FormatPlugin, Registry};
 use altgrad_engine::{
     device::ComputeDevice,
     quant::{
-        DelayedStart, DeviceFormat, QuantContext, QuantStats, Role, ScaleRule, Scaling, Site, cast,
-        fake_quant,
+        CastObservers, DelayedStart, DeviceFormat, QuantPass, QuantPlan, QuantStats, Quantizer, Role,
+        ScaleRule, Scaling, Site, cast, fake_quant,
         operand::{BackwardUses, Operand},
         product::product,
         saved_tensors::Encoding,
@@ -210,23 +210,23 @@ fn check_once(
     );
     let (x, w, g) = (data(TOKENS * INPUTS, 1), data(OUTPUTS * INPUTS, 2), data(TOKENS * OUTPUTS, 3));
     let sites = rules.iter().map(|(role, rule)| (LAYER, bench.site(*role, rule))).collect();
-    let mut quant = QuantContext::new(sites, MasterWeightsChoice::Fp32, PrecisionChoice::Fp32, 0)
-        .with_fast_bf16(fast_bf16);
-    if with_histograms {
-        quant.start_histograms(true);
-    }
+    let plan = QuantPlan::new(sites, MasterWeightsChoice::Fp32, PrecisionChoice::Fp32, 0);
+    let quant = Quantizer::from(plan.with_fast_bf16(fast_bf16));
+    let histograms = if with_histograms { quant.collectors(true) } else { Vec::new() };
+    let observers = CastObservers { histograms: &histograms, ..CastObservers::default() };
+    let pass = QuantPass::observed(&quant, observers);
     let tensor = |values: &[f32], shape: [usize; 2]| {
         Tensor::<2>::from_data(TensorData::new(values.to_vec(), shape), &bench.device.tensors)
     };
     let tracked = |values: &[f32], shape| Tensor::from_inner(tensor(values, shape)).require_grad();
     let (xt, wt) = (tracked(&x, [TOKENS, INPUTS]), tracked(&w, [OUTPUTS, INPUTS]));
-    let y = quant.linear(LAYER, xt.clone(), wt.clone(), 0, TraceScope::OFF);
+    let y = pass.linear(LAYER, xt.clone(), wt.clone(), 0, TraceScope::OFF);
     // A loss whose gradient at y is g.
     let loss = (y.clone() * Tensor::from_inner(tensor(&g, [TOKENS, OUTPUTS]))).sum();
     let tape = loss.backward();
-    quant.collect_gradient_stats(&tape);
-    let stats = quant.read_pass_stats().unwrap();
-    let histograms = quant.take_histograms().unwrap();
+    pass.end_backward(&tape);
+    let stats = pass.read_stats().unwrap();
+    let histograms: Vec<_> = histograms.iter().map(|collector| collector.histogram().unwrap()).collect();
     assert_eq!(histograms.len(), if with_histograms { rules.len() } else { 0 });
     for ((role, rule), histogram) in rules.iter().zip(histograms) {
         let (values, width) = match role {
@@ -367,7 +367,8 @@ fn dynamic_scaling_is_the_same_on_every_device() {
                     let site = bench.site(Role::Weight, &rule(bench, format, scaling, SteChoice::Identity));
                     let tensor =
                         Tensor::<1>::from_data(TensorData::new(x.clone(), [64]), &bench.device.tensors);
-                    let values = read(fake_quant(tensor, site.fake_quant_params(Default::default())).values);
+                    let params = site.fake_quant_params(Default::default(), &Default::default());
+                    let values = read(fake_quant(tensor, params).values);
                     (bench, values.into_iter().map(f32::to_bits).collect::<Vec<u32>>())
                 });
                 let results: Vec<_> = results.collect();
@@ -400,11 +401,11 @@ fn unrounded_operands_and_gradients_are_rounded_to_bf16() {
     let weight = rule(&bench, "E4M3", Scaling::Dynamic(scale_rule(0, false, None)), SteChoice::Identity);
     for (rounded, fast) in [(false, false), (true, false), (false, true), (true, true)] {
         let sites = if rounded { vec![(LAYER, bench.site(Role::Weight, &weight))] } else { Vec::new() };
-        let quant = QuantContext::new(sites, MasterWeightsChoice::Fp32, PrecisionChoice::Bf16, 0)
-            .with_fast_bf16(fast);
+        let plan = QuantPlan::new(sites, MasterWeightsChoice::Fp32, PrecisionChoice::Bf16, 0);
+        let quant = Quantizer::from(plan.with_fast_bf16(fast));
         let (xt, wt) =
             (tensor(&x, [TOKENS, INPUTS]).require_grad(), tensor(&w, [OUTPUTS, INPUTS]).require_grad());
-        let y = quant.linear(LAYER, xt.clone(), wt.clone(), 0, TraceScope::OFF);
+        let y = QuantPass::new(&quant).linear(LAYER, xt.clone(), wt.clone(), 0, TraceScope::OFF);
         let tape = (y.clone() * tensor(&g, [TOKENS, OUTPUTS])).sum().backward();
         let wq = if rounded { bench.round(&weight, &w, INPUTS).0 } else { bf16(&w) };
         let (xq, gq) = (bf16(&x), bf16(&g));
@@ -439,6 +440,7 @@ fn operands_saved_as_codes_are_exact() {
             let scaling = Scaling::Dynamic(scale_rule(0, false, group));
             let rule = rule(&bench, name, scaling, SteChoice::Identity);
             let site = bench.site(Role::Weight, &rule);
+            let zero = Tensor::<1>::zeros([1], &bench.device.tensors);
             let gradients = |encoded: bool| {
                 let scaled = |len, seed| data(len, seed).into_iter().map(|x| x * unit).collect();
                 let leaves = [
@@ -446,11 +448,12 @@ fn operands_saved_as_codes_are_exact() {
                     tracked(scaled(OUTPUTS * INPUTS, 2), [OUTPUTS, INPUTS]),
                 ];
                 let [x, w] = leaves.clone().map(|leaf| {
-                    let rounded = cast(leaf, site.fake_quant_params(Default::default()).into());
+                    let params = site.fake_quant_params(Default::default(), &Default::default());
+                    let rounded = cast(leaf, params.into());
                     let encoding = if encoded { Encoding::Codes(site.format.clone()) } else { Encoding::F32 };
-                    Operand { values: rounded.values, scales: rounded.scales, encoding }
+                    Operand { values: rounded.values, scales: Some(rounded.scales), encoding }
                 });
-                let (y, _) = product(x, w, BackwardUses::default(), false, None);
+                let (y, _) = product(x, w, BackwardUses::default(), false, (None, &zero));
                 let tape = (y.clone() * y).sum().backward();
                 leaves.map(|leaf| {
                     read(leaf.grad(&tape).unwrap()).into_iter().map(f32::to_bits).collect::<Vec<_>>()

@@ -3,9 +3,10 @@
 //! The fused operation of the CPU measures rows where it computes them; elsewhere tensor operations do. Results stay on
 //! the device until the step's reading.
 
+use std::cell::RefCell;
+
 use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::Tensor;
-use parking_lot::Mutex;
 
 use crate::{
     read_back::{ReadBack, Slot, Values},
@@ -17,7 +18,7 @@ use crate::{
 pub struct AttentionMonitor {
     /// Measurements `[heads + 1]` by layer (the number of its weight) and micro-batch: the entropy of each head and the largest
     /// score.
-    seen: Mutex<Vec<(usize, Tensor<1>)>>,
+    seen: RefCell<Vec<(usize, Tensor<1>)>>,
 }
 
 /// The attention of a layer over the micro-batches of a step.
@@ -38,7 +39,7 @@ pub struct AskedAttention(Vec<(usize, Slot)>);
 impl AttentionMonitor {
     /// Records a layer of a micro-batch: `[heads + 1]`, outside of any autodiff graph.
     pub fn see(&self, layer: usize, stats: Tensor<1>) {
-        self.seen.lock().push((layer, stats));
+        self.seen.borrow_mut().push((layer, stats));
     }
 
     /// Requests all recorded measurements.

@@ -4,7 +4,7 @@
 use super::*;
 use crate::{
     cpu_ops::testing::{compare, run},
-    quant::QuantContext,
+    quant::{QuantPass, Quantizer},
     tensor::testing::numbers,
 };
 
@@ -27,7 +27,8 @@ fn of(
             Tensor::<4>::from_data(mask, &qkv.device()).cast(dtype)
         });
         let qkv = qkv.reshape([shape.batch, shape.block, 3 * shape.width]);
-        let quant = QuantContext::off();
+        let quant = Quantizer::off();
+        let quant = QuantPass::new(&quant);
         let y = op(qkv, mask, shape, (precision, quant.values(0, 0)), TraceScope::OFF, None);
         y.reshape([shape.batch * shape.block * shape.width])
     }
@@ -96,7 +97,8 @@ fn a_monitor_sees_the_entropy_of_each_head_and_the_largest_score() {
             let monitor = AttentionMonitor::default();
             let stacked =
                 tensor::flat(qkv.clone(), &device).reshape([shape.batch, shape.block, 3 * shape.width]);
-            let quant = QuantContext::off();
+            let quant = Quantizer::off();
+            let quant = QuantPass::new(&quant);
             let casts = (PrecisionChoice::Fp32, quant.values(0, 0));
             let shown = Some((&monitor, 3)).filter(|_| shape.block > 1);
             let _ = op(stacked, None, shape, casts, TraceScope::OFF, shown);
@@ -136,7 +138,8 @@ fn the_largest_score_is_nan_if_a_softmax_is() {
     for (op, qkv) in ops.into_iter().flat_map(|op| lost.iter().map(move |qkv| (op, qkv))) {
         let monitor = AttentionMonitor::default();
         let stacked = tensor::flat(qkv.clone(), &device).reshape([2, 3, 12]);
-        let quant = QuantContext::off();
+        let quant = Quantizer::off();
+        let quant = QuantPass::new(&quant);
         let casts = (PrecisionChoice::Fp32, quant.values(0, 0));
         let _ = op(stacked, None, shape, casts, TraceScope::OFF, Some((&monitor, 0)));
         let mut read_back = crate::read_back::ReadBack::default();
@@ -152,7 +155,8 @@ fn a_mask_that_cannot_be_read_is_not_left_out() {
     let shape = AttentionShape { batch: 1, block: 2, heads: 1, width: 2 };
     let qkv = tensor::flat(numbers(8, 12), &device).reshape([1, 2, 6]);
     let mask = Tensor::<4>::ones([1, 1, 2, 2], &device).cast(burn::tensor::FloatDType::F64);
-    let quant = QuantContext::off();
+    let quant = Quantizer::off();
+    let quant = QuantPass::new(&quant);
     let casts = (PrecisionChoice::Fp32, quant.values(0, 0));
     let y = causal(qkv, Some(mask), shape, casts, TraceScope::OFF, None);
     assert!(tensor::read_f32(y.reshape([4])).unwrap().iter().all(|y| y.is_nan()));

@@ -6,7 +6,7 @@ use altgrad_data::Batch;
 use crate::{
     cpu_ops::in_pool,
     model::{Dropout, Forward, Gpt, Params},
-    quant::QuantContext,
+    quant::{QuantPass, Quantizer},
     tensor,
 };
 
@@ -27,7 +27,7 @@ pub struct MeanLoss {
 pub fn mean_loss(
     gpt: &Gpt,
     params: &Params,
-    quant: &QuantContext,
+    quant: &Quantizer,
     batches: impl Iterator<Item = Batch> + Send,
 ) -> Result<MeanLoss, Diagnostic> {
     in_pool(&params.values[0].device(), || mean_loss_of(gpt, params, quant, batches))
@@ -37,15 +37,16 @@ pub fn mean_loss(
 fn mean_loss_of(
     gpt: &Gpt,
     params: &Params,
-    quant: &QuantContext,
+    quant: &Quantizer,
     batches: impl Iterator<Item = Batch>,
 ) -> Result<MeanLoss, Diagnostic> {
     let (mut sum, mut tokens) = (0.0, 0);
+    let casts = QuantPass::new(quant);
     for batch in batches {
         let pass = Forward {
             layout: &params.layout,
             weights: &params.values,
-            quant,
+            quant: &casts,
             micro_batch: 0,
             dropout: Dropout::off(),
             trace: None,
@@ -55,8 +56,8 @@ fn mean_loss_of(
         sum += f64::from(tensor::read_f32(gpt.loss(&pass, &batch, 1.0))?[0]) * predicted as f64;
         tokens += predicted;
     }
-    // Evaluation does not change scales, but the fault of a format is reported.
-    quant.read_pass_stats()?;
+    // Statistics have no use here, but the fault of a format is reported.
+    quant.plan.check()?;
     Ok(MeanLoss { loss: sum / tokens as f64, tokens })
 }
 
@@ -107,7 +108,7 @@ mod tests {
     fn the_whole_split_is_the_mean_over_its_tokens_whatever_the_batch_size() {
         let device = ComputeDevice::open(DeviceChoice::Cpu).unwrap();
         let params = Params::init(Layout::new(&SHAPE), 5, &device.tensors);
-        let (gpt, quant) = (Gpt { shape: SHAPE, gelu: GeluChoice::Erf }, QuantContext::off());
+        let (gpt, quant) = (Gpt { shape: SHAPE, gelu: GeluChoice::Erf }, Quantizer::off());
         // By hand: 21 targets in windows of 8, 8 and 5 tokens.
         let ids = held_out();
         let mut sum = 0.0;
@@ -117,7 +118,7 @@ mod tests {
             let pass = Forward {
                 layout: &params.layout,
                 weights: &params.values,
-                quant: &quant,
+                quant: &QuantPass::new(&quant),
                 micro_batch: 0,
                 dropout: Dropout::off(),
                 trace: None,

@@ -1,14 +1,16 @@
-//! The passes of training: losses and gradients of micro-batches. The training loop makes all decisions.
+//! Forward and backward passes: losses and gradients of micro-batches at any parameters.
+
+mod mean_loss;
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_data::Batch;
 use burn::tensor::Tensor;
 
-use super::{loss_scale::LossScaler, train_state::TrainState};
+pub use self::mean_loss::{MeanLoss, mean_loss};
 use crate::{
     cpu_ops::{self, attention::AttentionMonitor, in_pool},
     model::{Dropout, Forward, Gpt, Params},
-    quant::QuantContext,
+    quant::{CastObservers, PassStats, QuantPass, Quantizer},
     trace::{Phase, TensorPlace, Trace},
 };
 
@@ -25,45 +27,50 @@ pub struct TrainModel {
     pub seed: u64,
 }
 
-/// A step's loss and gradients, on the device.
+/// The results of some passes, on the device.
 #[derive(Debug)]
 pub struct Gradients {
     /// The contribution of each micro-batch to the mean loss, nats per token: `[1]` each.
     pub losses: Vec<Tensor<1>>,
     /// In the layout's order, `[n]` each.
     pub grads: Vec<Tensor<1>>,
-    /// Measurements of attention in the passes, if requested.
+    /// The statistics of rounding, and the observations.
+    pub rounding: PassStats,
+    /// Measurements of attention, if it is measured.
     pub attention: Option<AttentionMonitor>,
 }
 
-/// The observers of a step's passes. They do not change the passes.
+/// The subscribers to a step's passes. They do not change the passes.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Shown<'a> {
+pub struct Observers<'a> {
     /// Receives all tensors.
     pub trace: Option<&'a Trace>,
     /// True if attention is measured.
     pub attention: bool,
+    /// The measurements of casts.
+    pub casts: CastObservers<'a>,
 }
 
 impl TrainModel {
-    /// Loss and gradients of a step's micro-batches, averaged. `first_micro_batch` is the run-wide index of the first of them.
-    /// Reads nothing back; statistics of rounding stay pending in the quantizer.
+    /// Loss and gradients of a step's micro-batches, averaged. `first_micro_batch` is the run-wide index of the first of them, `loss_scale`
+    /// the factor of the loss before the backward pass, if it is not 1. Reads nothing back.
     ///
     /// # Errors
     /// A parameter has no gradient, or the device failed.
     pub fn gradients(
         &self,
-        state: &TrainState,
+        params: &Params,
+        (quant, loss_scale): (&Quantizer, Option<f32>),
         batches: impl ExactSizeIterator<Item = Batch> + Send,
         first_micro_batch: u64,
-        shown: Shown<'_>,
+        observers: Observers<'_>,
     ) -> Result<Gradients, Diagnostic> {
-        let (device, quant) = (state.params.values[0].device(), (&state.quant, state.loss_scale));
+        let device = params.values[0].device();
         // Operations that are still queued end here, so that a GPU fuses this step's alike in resumed and uninterrupted runs.
         device.flush().map_err(|error| {
             Diagnostic::run(format!("the device failed before the forward pass: {error}"))
         })?;
-        in_pool(&device, || self.backward(&state.params, quant, batches, first_micro_batch, shown))
+        in_pool(&device, || self.backward(params, (quant, loss_scale), batches, first_micro_batch, observers))
     }
 
     /// The gradients the same step would have without rounding: same parameters, batches and dropout. Changes no state.
@@ -72,13 +79,13 @@ impl TrainModel {
     /// As [`Self::gradients`].
     pub fn shadow_gradients(
         &self,
-        state: &TrainState,
+        params: &Params,
         batches: impl ExactSizeIterator<Item = Batch> + Send,
         first_micro_batch: u64,
     ) -> Result<Vec<Tensor<1>>, Diagnostic> {
-        let (device, exact) = (state.params.values[0].device(), (&QuantContext::off(), LossScaler::OFF));
+        let (device, exact) = (params.values[0].device(), (&Quantizer::off(), None));
         let gradients = in_pool(&device, || {
-            self.backward(&state.params, exact, batches, first_micro_batch, Shown::default())
+            self.backward(params, exact, batches, first_micro_batch, Observers::default())
         });
         Ok(gradients?.grads)
     }
@@ -90,11 +97,11 @@ impl TrainModel {
     pub fn gradients_at(
         &self,
         params: &Params,
-        quant: &QuantContext,
+        quant: &Quantizer,
         batches: impl ExactSizeIterator<Item = Batch> + Send,
     ) -> Result<Gradients, Diagnostic> {
-        let (device, quant) = (params.values[0].device(), (quant, LossScaler::OFF));
-        in_pool(&device, || self.backward(params, quant, batches, 0, Shown::default()))
+        let device = params.values[0].device();
+        in_pool(&device, || self.backward(params, (quant, None), batches, 0, Observers::default()))
     }
 
     /// Losses and mean gradients of some micro-batches, rounded by `quant`. Rounding, and a `trace` of all but the parameters'
@@ -102,12 +109,14 @@ impl TrainModel {
     fn backward(
         &self,
         params: &Params,
-        (quant, loss_scale): (&QuantContext, LossScaler),
+        (quant, loss_scale): (&Quantizer, Option<f32>),
         batches: impl ExactSizeIterator<Item = Batch> + Send,
         first_micro_batch: u64,
-        Shown { trace, attention }: Shown<'_>,
+        observers: Observers<'_>,
     ) -> Result<Gradients, Diagnostic> {
+        let Observers { trace, attention, casts } = observers;
         let attention = attention.then(AttentionMonitor::default);
+        let quant = QuantPass::observed(quant, casts);
         let share = 1.0 / batches.len() as f32;
         let mut losses = Vec::with_capacity(batches.len());
         let mut sums: Vec<Tensor<1>> = Vec::new();
@@ -119,21 +128,20 @@ impl TrainModel {
             let pass = Forward {
                 layout: &params.layout,
                 weights: &weights,
-                quant,
+                quant: &quant,
                 micro_batch: index as u64,
                 dropout,
                 trace,
                 attention: attention.as_ref(),
             };
             // Divided by the number of micro-batches before the backward pass, as nanoGPT does, so that sums are means.
-            let factor = loss_scale.factor();
-            let gradient = share * factor.unwrap_or(1.0);
+            let gradient = share * loss_scale.unwrap_or(1.0);
             let objective = tracing::debug_span!("forward")
                 .in_scope(|| self.gpt.objective(&pass, &batch, self.z_loss, gradient));
             let shared = objective.value.mul_scalar(share);
-            let scaled = factor.map_or(shared.clone(), |factor| shared.mul_scalar(factor));
+            let scaled = loss_scale.map_or(shared.clone(), |factor| shared.mul_scalar(factor));
             let mut tape = tracing::debug_span!("backward").in_scope(|| scaled.backward());
-            quant.collect_gradient_stats(&tape);
+            quant.end_backward(&tape);
             if let Some(trace) = trace {
                 trace.collect(&tape, index as u64);
             }
@@ -154,7 +162,7 @@ impl TrainModel {
             };
             losses.push(objective.loss.mul_scalar(share));
         }
-        if let Some(factor) = loss_scale.factor() {
+        if let Some(factor) = loss_scale {
             sums = sums.into_iter().map(|sum| cpu_ops::scale::scaled(sum, 1.0 / factor)).collect();
         }
         if let Some(trace) = trace {
@@ -162,6 +170,6 @@ impl TrainModel {
                 trace.add(TensorPlace::of_parameter(Phase::Backward, &spec.name, "gradient"), grad.clone());
             }
         }
-        Ok(Gradients { losses, grads: sums, attention })
+        Ok(Gradients { losses, grads: sums, rounding: quant.finish()?, attention })
     }
 }
