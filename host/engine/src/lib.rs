@@ -14,16 +14,16 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod bench;
-mod caught;
+mod catch_panic;
 pub mod checkpoint;
 mod checksums;
-pub mod cpu_ops;
 #[cfg(feature = "gpu")]
 mod cube_parts;
 pub mod curvature;
 pub mod debug;
 pub mod device;
 pub mod evaluate;
+pub mod fused_ops;
 #[cfg(any(feature = "gpu", test))]
 mod kernel_limits;
 #[cfg(feature = "gpu")]
@@ -35,6 +35,7 @@ pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod optimizer;
+pub mod packed_ints;
 pub mod passes;
 #[cfg(feature = "gpu")]
 mod probe;
@@ -42,7 +43,6 @@ pub mod quant;
 pub mod read_back;
 pub mod sample;
 pub mod setup;
-pub mod small_numbers;
 pub mod state;
 pub mod step;
 pub mod tensor;

@@ -11,8 +11,8 @@ use altgrad_config::{
 };
 
 use crate::{
-    cpu_ops,
     device::ComputeDevice,
+    fused_ops,
     model::{GptShape, widths},
     quant::Role,
 };
@@ -52,7 +52,7 @@ fn needed_and_available(
     device: &ComputeDevice,
     states: Option<StateBytes>,
 ) -> Option<[f64; 2]> {
-    let available = available().filter(|_| cpu_ops::is_available(&device.tensors))?;
+    let available = available().filter(|_| fused_ops::is_available(&device.tensors))?;
     Some([estimate(config, shape, states), available])
 }
 
@@ -104,7 +104,7 @@ fn estimate(config: &RunConfig, shape: &GptShape, states: Option<StateBytes>) ->
     } else {
         COPIES_OF_LOGITS * tokens.min(ROWS_OF_LOGITS) * vocab
     };
-    let keeps_scores = is_plain || casts_any(config, &cpu_ops::attention::CAST_ROLES);
+    let keeps_scores = is_plain || casts_any(config, &fused_ops::attention::CAST_ROLES);
     let scores = if keeps_scores { PLAIN_SCORES * tokens * heads * block } else { 0.0 };
     let activations = logits + layers * (STREAMS_A_BLOCK * tokens * width + tokens * (up + hidden) + scores);
     let qk_norm = if shape.parts.qk_norm { layers * STREAMS_OF_QK_NORM * tokens * width } else { 0.0 };

@@ -10,7 +10,7 @@ use cubecl::{cmma, prelude::*};
 use half::bf16;
 
 use crate::{
-    caught::caught,
+    catch_panic::catch_panic,
     kernel_text::{download, upload},
 };
 
@@ -29,7 +29,7 @@ const WARP: u32 = 32;
 /// What failed, in words.
 pub(crate) fn check(device: &Device, multiplies_bf16_fast: bool) -> Result<(), String> {
     let DispatchDevice::Cube(cube) = device.as_dispatch() else { return Err("it is no GPU".into()) };
-    let found = caught(|| compute(cube))?;
+    let found = catch_panic(|| compute(cube))?;
     if found != RESULTS {
         return Err(format!("a first kernel computed {found:?}, not {RESULTS:?}"));
     }
@@ -37,7 +37,7 @@ pub(crate) fn check(device: &Device, multiplies_bf16_fast: bool) -> Result<(), S
         return Ok(());
     }
     // Every element is the sum of SIDE products of ones.
-    let (found, expected) = (caught(|| multiply(cube))?, SIDE as f32);
+    let (found, expected) = (catch_panic(|| multiply(cube))?, SIDE as f32);
     match found.iter().find(|value| **value != expected) {
         Some(value) => Err(format!("a first bf16 product computed {value}, not {expected}")),
         None => Ok(()),

@@ -20,7 +20,7 @@ pub struct Values(Vec<TensorData>);
 
 impl ReadBack {
     /// Requests a tensor: `[n]` f32, outside of any autodiff graph.
-    pub fn ask(&mut self, tensor: Tensor<1>) -> Slot {
+    pub fn request(&mut self, tensor: Tensor<1>) -> Slot {
         self.transaction = std::mem::take(&mut self.transaction).register(tensor);
         self.requested += 1;
         Slot(self.requested - 1)

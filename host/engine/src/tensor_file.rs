@@ -18,7 +18,7 @@ use safetensors::{
     tensor::{Metadata, TensorInfo},
 };
 
-use crate::{cpu_ops, small_numbers::SmallNumbers, tensor};
+use crate::{fused_ops, packed_ints::PackedInts, tensor};
 
 /// The hint for tensors that do not fit.
 pub const OTHER_RUN: &str = "is it of a run with the same model, optimizer and formats?";
@@ -46,19 +46,19 @@ impl Values {
     /// # Errors
     /// The device failed.
     pub fn of(tensor: Tensor<1>) -> Result<Self, Diagnostic> {
-        if cpu_ops::is_available(&tensor.device()) {
+        if fused_ops::is_available(&tensor.device()) {
             return Ok(Self::Shared(Box::new(tensor)));
         }
         Ok(Self::F32(Arc::new(tensor::read_f32(tensor)?)))
     }
 }
 
-impl From<&SmallNumbers> for Values {
+impl From<&PackedInts> for Values {
     /// Without a copy.
-    fn from(numbers: &SmallNumbers) -> Self {
+    fn from(numbers: &PackedInts) -> Self {
         match numbers {
-            SmallNumbers::Bytes(numbers) => Self::U8(numbers.clone()),
-            SmallNumbers::Words(numbers) => Self::U16(numbers.clone()),
+            PackedInts::Bytes(numbers) => Self::U8(numbers.clone()),
+            PackedInts::Words(numbers) => Self::U16(numbers.clone()),
         }
     }
 }
@@ -169,14 +169,14 @@ impl<'a> TensorFile<'a> {
     ///
     /// # Errors
     /// As [`Self::f32`].
-    pub fn small_numbers(&self, name: &str, shape: &[usize]) -> Result<Option<SmallNumbers>, Diagnostic> {
+    pub fn packed_ints(&self, name: &str, shape: &[usize]) -> Result<Option<PackedInts>, Diagnostic> {
         if self.tensors.tensor(name).is_ok_and(|view| view.dtype() == Dtype::U8) {
             let data = self.data(name, Dtype::U8, shape)?;
-            return Ok(data.map(|data| SmallNumbers::Bytes(Arc::new(data.to_vec()))));
+            return Ok(data.map(|data| PackedInts::Bytes(Arc::new(data.to_vec()))));
         }
         let data = self.data(name, Dtype::U16, shape)?;
         let wide = |data: &[u8]| data.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect();
-        Ok(data.map(|data| SmallNumbers::new(wide(data))))
+        Ok(data.map(|data| PackedInts::new(wide(data))))
     }
 
     fn data(&self, name: &str, dtype: Dtype, shape: &[usize]) -> Result<Option<&'a [u8]>, Diagnostic> {

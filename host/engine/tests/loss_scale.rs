@@ -53,12 +53,18 @@ fn built(scale: &str, sections: &str) -> Result<ReadyRun, Diagnostic> {
 
 /// Takes a step.
 fn take(run: &mut ReadyRun, number: u64) -> (MetricRecord, AppliedUpdate) {
-    let ReadyRun { setup, state, meter, .. } = run;
+    let ReadyRun { setup, state, update_metrics, .. } = run;
     let mut record = MetricRecord::new(number);
     state.quant.state.step = number;
     let (grads, reading) = step::compute_gradients(setup, state, number, None).unwrap();
-    let update = step::apply_update(setup, (state, meter), number, grads, &reading).unwrap();
-    step::record_metrics(&mut record, setup, (state, meter), (&reading, &update), Duration::from_secs(1));
+    let update = step::apply_update(setup, (state, update_metrics), number, grads, &reading).unwrap();
+    step::record_metrics(
+        &mut record,
+        setup,
+        (state, update_metrics),
+        (&reading, &update),
+        Duration::from_secs(1),
+    );
     (record, update)
 }
 

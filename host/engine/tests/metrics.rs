@@ -65,13 +65,19 @@ fn ready_with(master: &str, tables: &str) -> ReadyRun {
 
 /// The records of the first steps.
 fn records(run: &mut ReadyRun) -> Vec<MetricRecord> {
-    let ReadyRun { setup, state, meter, .. } = run;
+    let ReadyRun { setup, state, update_metrics, .. } = run;
     let record = |number| {
         let mut record = MetricRecord::new(number);
         state.quant.state.step = number;
         let (grads, reading) = step::compute_gradients(setup, state, number, None).unwrap();
-        let update = step::apply_update(setup, (state, meter), number, grads, &reading).unwrap();
-        step::record_metrics(&mut record, setup, (state, meter), (&reading, &update), Duration::from_secs(1));
+        let update = step::apply_update(setup, (state, update_metrics), number, grads, &reading).unwrap();
+        step::record_metrics(
+            &mut record,
+            setup,
+            (state, update_metrics),
+            (&reading, &update),
+            Duration::from_secs(1),
+        );
         record
     };
     (0..4).map(record).collect()

@@ -11,7 +11,7 @@ use altgrad_engine::{
     device::ComputeDevice,
     quant::{
         Arithmetic, DelayedStart, DeviceFormat, FakeQuantParams, HistogramCollector, History, QuantStats,
-        Role, ScaleRule, ScaleSource, Scaling, Site, fake_quant,
+        Role, ScaleRule, ScaleSource, Scaling, TensorQuantizer, fake_quant,
     },
 };
 use altgrad_loader::{FormatPlugin, Registry};
@@ -38,9 +38,16 @@ impl Bench {
         DeviceFormat::new(Arc::new(plugin), &self.device, &modes).unwrap()
     }
 
-    fn site(&self, format: &str, scaling: Scaling) -> Site {
+    fn site(&self, format: &str, scaling: Scaling) -> TensorQuantizer {
         let format = self.format(format);
-        Site::new("layer", Role::Weight, format, Rounding::NEAREST_EVEN, scaling, SteChoice::Identity)
+        TensorQuantizer::new(
+            "layer",
+            Role::Weight,
+            format,
+            Rounding::NEAREST_EVEN,
+            scaling,
+            SteChoice::Identity,
+        )
     }
 }
 
@@ -68,7 +75,7 @@ fn delayed_and_static_scales_follow_from_earlier_steps() {
         (7.0, 448.0, 224.0),
         (1.0, 64.0, 224.0),
     ] {
-        let used = |(site, history): &(Site, History)| match site.scale(history) {
+        let used = |(site, history): &(TensorQuantizer, History)| match site.scale(history) {
             ScaleSource::Fixed([scale, _]) => scale,
             ScaleSource::Dynamic(rule) => rule.scale(amax)[0],
         };

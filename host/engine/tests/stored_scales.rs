@@ -10,8 +10,8 @@ use altgrad_end_to_end::stage;
 use altgrad_engine::{
     device::ComputeDevice,
     quant::{
-        DeviceFormat, QuantPlan, Quantizer, Role, ScaleChange, ScaleRule, Scaling, Site, end_of_range,
-        target_on_grid,
+        DeviceFormat, QuantPlan, Quantizer, Role, ScaleChange, ScaleRule, Scaling, TensorQuantizer,
+        end_of_range, target_on_grid,
     },
 };
 use altgrad_loader::{FormatPlugin, Registry};
@@ -68,8 +68,14 @@ impl Weight {
         let format = DeviceFormat::new(Arc::new(plugin(format)), &device, &[rounding]).unwrap();
         let grid = format.values().clone();
         let rule = ScaleRule::max(grid.max_finite(), margin, false, group);
-        let site =
-            Site::new("layer", Role::Weight, format, rounding, scaling(rule, &grid), SteChoice::Identity);
+        let site = TensorQuantizer::new(
+            "layer",
+            Role::Weight,
+            format,
+            rounding,
+            scaling(rule, &grid),
+            SteChoice::Identity,
+        );
         let plan = QuantPlan::new(vec![(LAYER, site)], MasterWeightsChoice::None, PrecisionChoice::Fp32, 1);
         let quant = plan.into();
         let shape = [values.len() / width, width];

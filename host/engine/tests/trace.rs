@@ -66,13 +66,19 @@ fn build(text: &str) -> ReadyRun {
 
 /// Takes a step; returns its metrics as bits, without the machine's times, and the origin of non-finite values.
 fn take(run: &mut ReadyRun, number: u64, trace: Option<&Trace>) -> (Vec<(String, u64)>, Option<Provenance>) {
-    let ReadyRun { setup, state, meter, .. } = run;
+    let ReadyRun { setup, state, update_metrics, .. } = run;
     let mut record = MetricRecord::new(number);
     state.quant.state.step = number;
     let (grads, reading) = step::compute_gradients(setup, state, number, trace).unwrap();
     let origin = (!reading.is_finite()).then(|| provenance::find(setup, state, number).unwrap());
-    let update = step::apply_update(setup, (state, meter), number, grads, &reading).unwrap();
-    step::record_metrics(&mut record, setup, (state, meter), (&reading, &update), Duration::from_secs(1));
+    let update = step::apply_update(setup, (state, update_metrics), number, grads, &reading).unwrap();
+    step::record_metrics(
+        &mut record,
+        setup,
+        (state, update_metrics),
+        (&reading, &update),
+        Duration::from_secs(1),
+    );
     let timing = |name: &str| name.contains("step_ms") || name.contains("tokens_per_s");
     let values = record.values.into_iter().map(|(id, value)| (id.to_string(), value));
     let values = values.filter(|(name, _)| !timing(name));

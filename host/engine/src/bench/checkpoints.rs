@@ -56,7 +56,7 @@ pub fn measure(spec: &BenchSpec, every: u64) -> Result<Vec<CheckpointCost>, Diag
 
 /// Times `steps` steps with a checkpoint every `every` steps, and as many without.
 fn cost(run: ReadyRun, case: &str, every: u64, steps: u64) -> Result<CheckpointCost, Diagnostic> {
-    let ReadyRun { setup, mut state, mut meter, .. } = run;
+    let ReadyRun { setup, mut state, mut update_metrics, .. } = run;
     let folder = Scratch::new(Some(Path::new(".")))
         .map_err(|error| Diagnostic::run(format!("cannot make a folder for checkpoints ({error})")))?;
     let section = CheckpointSection { every, ..CheckpointSection::default() };
@@ -76,10 +76,10 @@ fn cost(run: ReadyRun, case: &str, every: u64, steps: u64) -> Result<CheckpointC
             if with {
                 checkpointer.bound_loss(number + 1);
             }
-            step::apply_update(&setup, (&mut state, &mut meter), number, grads, &outputs)?;
+            step::apply_update(&setup, (&mut state, &mut update_metrics), number, grads, &outputs)?;
             number += 1;
             if with && checkpointer.is_due(number) {
-                checkpointer.save(snapshot((&state, &meter), number)?, StateRequest::default());
+                checkpointer.save(snapshot((&state, &update_metrics), number)?, StateRequest::default());
             }
         }
         checkpointer.wait();
@@ -107,12 +107,15 @@ fn cost(run: ReadyRun, case: &str, every: u64, steps: u64) -> Result<CheckpointC
     })
 }
 
-fn snapshot((state, meter): (&TrainState, &UpdateMetrics), step: u64) -> Result<Snapshot, Diagnostic> {
+fn snapshot(
+    (state, update_metrics): (&TrainState, &UpdateMetrics),
+    step: u64,
+) -> Result<Snapshot, Diagnostic> {
     Ok(Snapshot {
         kind: CheckpointKind::Step,
         step,
         val_loss: None,
-        tensors: StateTensors::of(state, meter)?,
+        tensors: StateTensors::of(state, update_metrics)?,
         carried: state.quant.save()?,
         alerts: AlertState::default(),
         totals: RunTotals::default(),

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::statistics::median;
 use crate::{
-    caught::caught,
+    catch_panic::catch_panic,
     quant::{DeviceFormat, FakeQuantParams, QuantPass, Quantizer, fake_quant, product_ops::ProductOps},
     setup::ReadyRun,
     tensor,
@@ -86,7 +86,7 @@ impl Machine {
         amount: f64,
         measure: impl FnOnce() -> Result<f64, Diagnostic>,
     ) -> Option<f64> {
-        match caught(|| measure().map_err(|error| error.message)) {
+        match catch_panic(|| measure().map_err(|error| error.message)) {
             Ok(seconds) => Some(amount / seconds),
             Err(why) => {
                 self.failed.insert(what.to_string(), why);
@@ -122,7 +122,7 @@ fn formats(runs: &[ReadyRun]) -> BTreeMap<String, Arc<DeviceFormat>> {
 /// Seconds of a copy.
 fn copy(device: &Device) -> Result<f64, Diagnostic> {
     #[cfg(feature = "gpu")]
-    if !crate::cpu_ops::is_available(device) {
+    if !crate::fused_ops::is_available(device) {
         return copy_on_gpu(device);
     }
     let from = spread(VALUES);

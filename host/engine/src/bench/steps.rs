@@ -17,7 +17,7 @@ use super::{
     statistics::{least, median, quartiles},
 };
 use crate::{
-    cpu_ops, memory,
+    fused_ops, memory,
     metrics::MetricRecord,
     setup::ReadyRun,
     step::{apply_update, compute_gradients, record_metrics},
@@ -116,7 +116,7 @@ fn take_steps(
             let taken = tracing::dispatcher::with_default(&subscriber, || take_step(run, number));
             let elapsed = taken?;
             let mut phases = phases.take();
-            if !cpu_ops::is_available(&run.setup.device.tensors) {
+            if !fused_ops::is_available(&run.setup.device.tensors) {
                 phases.clear();
             }
             if number >= first {
@@ -130,14 +130,15 @@ fn take_steps(
 
 /// Takes a step and records its metrics; returns the time of both, up to the end of the device's work.
 pub(super) fn take_step(run: &mut ReadyRun, number: u64) -> Result<Duration, Diagnostic> {
-    let ReadyRun { setup, state, meter, .. } = run;
+    let ReadyRun { setup, state, update_metrics, .. } = run;
     let mut record = MetricRecord::new(number);
     let started = Instant::now();
     let (grads, outputs) = compute_gradients(setup, state, number, None)?;
-    let update = apply_update(setup, (state, meter), number, grads, &outputs)?;
+    let update = apply_update(setup, (state, update_metrics), number, grads, &outputs)?;
     let elapsed = started.elapsed();
-    tracing::debug_span!("recording")
-        .in_scope(|| record_metrics(&mut record, setup, (state, meter), (&outputs, &update), elapsed));
+    tracing::debug_span!("recording").in_scope(|| {
+        record_metrics(&mut record, setup, (state, update_metrics), (&outputs, &update), elapsed)
+    });
     machine::wait(&setup.device.tensors)?;
     Ok(started.elapsed())
 }

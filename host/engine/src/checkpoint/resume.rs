@@ -145,7 +145,7 @@ impl Chosen {
     /// # Errors
     /// A difference, by key, or a tensor that does not match.
     pub fn restore(self, run: &mut ReadyRun, anyway: bool) -> Result<Start, Diagnostic> {
-        let ReadyRun { setup, state, meter, .. } = run;
+        let ReadyRun { setup, state, update_metrics, .. } = run;
         let Self { folder, checkpoint, passed_over } = self;
         let Some(checkpoint) = checkpoint else { return Ok(anew(folder)) };
         check_not_shorter(&checkpoint, setup.config.train.max_steps)?;
@@ -159,7 +159,7 @@ impl Chosen {
             passed_over.iter().map(|damage| format!("passed over {damage}")).collect();
         let remarked = identity.remarks(&checkpoint);
         remarks.extend(differences.iter().chain(&remarked).map(ToString::to_string));
-        load(&checkpoint, setup, (state, meter), anyway)?;
+        load(&checkpoint, setup, (state, update_metrics), anyway)?;
         let Checkpoint { path, state: saved, .. } = checkpoint;
         let from = path.display().to_string();
         let differences = [differences, remarked].concat();

@@ -137,9 +137,9 @@ fn what_is_written_is_read_and_the_newest_and_the_best_stay() {
     assert_eq!(f32(&model, "transformer.w"), weights(50).into_iter().map(f32::to_bits).collect::<Vec<_>>());
     assert_eq!(f32(&optimizer, "w/m")[..2], [f32::NAN.to_bits(), (-0.0f32).to_bits()]);
     let meter = TensorFile::parse(&path, &meter).unwrap();
-    assert_eq!(meter.small_numbers("dead/w", &[2, 3]).unwrap().unwrap().part(5..6), [65535]);
+    assert_eq!(meter.packed_ints("dead/w", &[2, 3]).unwrap().unwrap().part(5..6), [65535]);
     assert_eq!(meter.f32("other", &[2, 3]).unwrap(), None);
-    assert!(meter.f32("dead/w", &[2, 3]).is_err() && meter.small_numbers("dead/w", &[6]).is_err());
+    assert!(meter.f32("dead/w", &[2, 3]).is_err() && meter.packed_ints("dead/w", &[6]).is_err());
     assert!(last.file(MODEL, 10).unwrap_err().what.contains("10 are the most that fit"));
 }
 
@@ -258,7 +258,7 @@ fn use_it(checkpoint: &Path) -> bool {
         let Ok((path, bytes)) = checkpoint.file(name, 1 << 12) else { return false };
         let file = TensorFile::parse(&path, &bytes);
         used &= file.is_ok_and(|file| {
-            file.required(key, &[2, 3]).is_ok() && file.small_numbers("dead/w", &[2, 3]).is_ok()
+            file.required(key, &[2, 3]).is_ok() && file.packed_ints("dead/w", &[2, 3]).is_ok()
         });
     }
     used

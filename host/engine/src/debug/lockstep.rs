@@ -112,12 +112,12 @@ pub fn compare(
 
 /// A step's tensors, the new parameters last.
 fn traced_step(run: &mut ReadyRun, number: u64) -> Result<Vec<TracedTensor>, Diagnostic> {
-    let ReadyRun { setup, state, meter, .. } = run;
+    let ReadyRun { setup, state, update_metrics, .. } = run;
     let trace = Trace::default();
-    cast_switches::switch_at(setup, (state, meter), number);
+    cast_switches::switch_at(setup, (state, update_metrics), number);
     state.quant.state.step = number;
     let (grads, outputs) = compute_gradients(setup, state, number, Some(&trace))?;
-    apply_update(setup, (state, meter), number, grads, &outputs)?;
+    apply_update(setup, (state, update_metrics), number, grads, &outputs)?;
     let params = &state.params;
     for (spec, value) in params.layout.specs.iter().zip(&params.values) {
         trace.add(TensorPlace::of_parameter(Phase::Update, &spec.name, "parameter"), value.clone());

@@ -13,7 +13,7 @@ use crate::{
     device::ComputeDevice,
     quant::{
         CastParams, DeviceFormat, FakeQuantParams, History, QuantStats, Role, Rotation, ScaleRule,
-        ScaleSource, Scaling, Site, cast, fake_quant,
+        ScaleSource, Scaling, TensorQuantizer, cast, fake_quant,
     },
     setup::casts::{arithmetic, groups, mode},
     tensor,
@@ -110,7 +110,8 @@ fn cast_params(
             Scaling::Dynamic(ScaleRule { range, scaling: rule.scaling, group })
         }
     };
-    let mut site = Site::new("matrix", Role::Weight, format, rounding, scaling, SteChoice::Identity);
+    let mut site =
+        TensorQuantizer::new("matrix", Role::Weight, format, rounding, scaling, SteChoice::Identity);
     site.tile = tile;
     site.arithmetic = arithmetic;
     let rotation = rule.transform.map(|hadamard| Rotation { hadamard, key });

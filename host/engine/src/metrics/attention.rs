@@ -9,7 +9,7 @@ use super::{
     family::{self, Formula, MetricFamily, MetricSetup},
     singular::singular_values,
 };
-use crate::cpu_ops::attention::AttentionStats;
+use crate::fused_ops::attention::AttentionStats;
 
 /// Statistics of the softmax of a layer.
 static STATISTICS: [Formula<AttentionStats, f64>; 3] = [

@@ -11,7 +11,7 @@ use altgrad_metrics::{
 use altgrad_plugin_api::ValueGrid;
 
 use super::family::{MetricFamily, MetricSetup};
-use crate::quant::{Site, SiteHistogram};
+use crate::quant::{SiteHistogram, TensorQuantizer};
 
 /// Codes of the widest format whose codes are counted.
 const MOST_CODES: usize = 256;
@@ -87,7 +87,7 @@ impl Group {
 
 /// Roles with a common format, and sites.
 fn groups(setup: &MetricSetup<'_>) -> Vec<Group> {
-    let sites: &[Site] = setup.quant.sites();
+    let sites: &[TensorQuantizer] = setup.quant.sites();
     let mut groups = Vec::new();
     for role in Role::ALL {
         let of_role: Vec<usize> = (0..sites.len()).filter(|&id| sites[id].role == role).collect();

@@ -10,7 +10,7 @@ use super::{
     family::{self, MetricFamily, MetricSetup},
     update_counts::Counting,
 };
-use crate::small_numbers::SmallNumbers;
+use crate::packed_ints::PackedInts;
 
 /// The number of steps that each element has been dead: a byte per element for a window of at most 255 steps, else two.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct DeadGradients {
     /// Smaller magnitudes are counted.
     threshold: f32,
     /// For each parameter, the number of steps counted, and the consecutive dead steps of each element.
-    params: Vec<(u64, SmallNumbers)>,
+    params: Vec<(u64, PackedInts)>,
     /// The share of each parameter whose elements are counted on a device.
     counted: Vec<Option<f64>>,
 }
@@ -40,10 +40,10 @@ impl DeadGradients {
     }
 
     /// Records that a device counted a parameter's gradient; call it every step. The counts in main memory end.
-    pub fn see_on_device(&mut self, param: usize) {
+    pub fn count_on_device(&mut self, param: usize) {
         if let Some((steps, runs)) = self.params.get_mut(param) {
             *steps += 1;
-            *runs = SmallNumbers::default();
+            *runs = PackedInts::default();
         }
     }
 
@@ -61,12 +61,12 @@ impl DeadGradients {
     }
 
     /// Adds a parameter's gradient, which clipping multiplied by `clipped`; every step, in time order.
-    pub fn see(&mut self, param: usize, grad: &[f32], clipped: f32) {
+    pub fn count(&mut self, param: usize, grad: &[f32], clipped: f32) {
         let Some((steps, runs)) = self.params.get_mut(param) else { return };
         *steps += 1;
         self.counted[param] = None;
         if runs.is_empty() {
-            *runs = SmallNumbers::zeros(grad.len(), self.window);
+            *runs = PackedInts::zeros(grad.len(), self.window);
         }
         let below = self.threshold * clipped;
         runs.update(grad, |run, grad| if grad.abs() < below { run.saturating_add(1) } else { 0 });
@@ -75,12 +75,12 @@ impl DeadGradients {
     /// The number of counted steps of a parameter, and the consecutive dead steps of its elements, none where a device counts;
     /// `None` if they are not counted, or before the first step.
     #[must_use]
-    pub fn remembered(&self, param: usize) -> Option<(u64, SmallNumbers)> {
+    pub fn remembered(&self, param: usize) -> Option<(u64, PackedInts)> {
         self.params.get(param).filter(|(steps, _)| *steps > 0).cloned()
     }
 
     /// Continues from stored counts.
-    pub fn restore(&mut self, param: usize, steps: u64, runs: SmallNumbers) {
+    pub fn restore(&mut self, param: usize, steps: u64, runs: PackedInts) {
         if let Some(counts) = self.params.get_mut(param) {
             *counts = (steps, runs.up_to(self.window));
         }
@@ -152,7 +152,7 @@ mod tests {
         let shares: Vec<Option<f64>> = steps
             .iter()
             .map(|grad| {
-                dead.see(0, grad, 1.0);
+                dead.count(0, grad, 1.0);
                 dead.share(0)
             })
             .collect();
@@ -163,9 +163,9 @@ mod tests {
     #[test]
     fn a_row_is_dead_if_all_its_elements_are() {
         let mut dead = DeadGradients::new(2, 0.5, 1);
-        dead.see(0, &[0.4, 0.1, 0.4, 0.1, 2.0, 0.0], 1.0);
+        dead.count(0, &[0.4, 0.1, 0.4, 0.1, 2.0, 0.0], 1.0);
         assert_eq!(dead.rows(0, 2), None, "the window is not full");
-        dead.see(0, &[0.4, 0.1, 0.6, 0.1, 0.0, 0.0], 1.0);
+        dead.count(0, &[0.4, 0.1, 0.6, 0.1, 0.0, 0.0], 1.0);
         assert_eq!((dead.rows(0, 2), dead.share(0)), (Some(1.0 / 3.0), Some(4.0 / 6.0)));
         dead.counted(0, 3, 6);
         assert_eq!(dead.rows(0, 2), None, "a device counts elements only");
@@ -175,10 +175,10 @@ mod tests {
     fn clipping_kills_nobody() {
         let mut dead = DeadGradients::new(1, 1e-8, 1);
         // 1e-7 and 5e-9 before clipping by a hundred.
-        dead.see(0, &[1e-9, 5e-11], 0.01);
+        dead.count(0, &[1e-9, 5e-11], 0.01);
         assert_eq!(dead.share(0), Some(0.5));
         let mut never = DeadGradients::new(0, 1e-8, 1);
-        never.see(0, &[0.0], 1.0);
+        never.count(0, &[0.0], 1.0);
         assert_eq!(never.share(0), None);
     }
 }

@@ -16,9 +16,9 @@ use crate::{
     read_back::{ReadBack, Slot},
 };
 
-/// Requested counts.
+/// RequestedCounts counts.
 #[derive(Debug)]
-struct Requested {
+struct RequestedCounts {
     id: ParamId,
     words: Slot,
     sums: Slot,
@@ -36,7 +36,7 @@ pub(super) struct DeviceCounts {
 #[derive(Default)]
 struct Requests {
     read_back: ReadBack,
-    counts: Vec<Requested>,
+    counts: Vec<RequestedCounts>,
     /// Updates that are counted on the grids after all updates, with the values before them.
     later: Vec<(Tensor<1>, DeviceUpdate)>,
     /// Sums over intended and realized changes, of parameters that are rounded.
@@ -74,7 +74,9 @@ impl DeviceCounts {
         let DeviceUpdate { id, before, intended, after, grad } = update;
         if let (Some(before), Some(intended)) = (&before, &intended) {
             let [intended, realized] = [intended, &after].map(|after| after.clone() - before.clone());
-            self.requests.lost.push((id, self.requests.read_back.ask(ops::agreement(&intended, &realized))));
+            self.requests
+                .lost
+                .push((id, self.requests.read_back.request(ops::agreement(&intended, &realized))));
         }
         if !counting.is_due() {
             return;
@@ -94,8 +96,8 @@ impl DeviceCounts {
         let [words, sums] = count_op::count_update(before_after_grad, counting, self.memories[id].clone());
         if counting.counts() {
             let read_back = &mut self.requests.read_back;
-            let (words, sums) = (read_back.ask(words), read_back.ask(sums));
-            self.requests.counts.push(Requested { id, words, sums });
+            let (words, sums) = (read_back.request(words), read_back.request(sums));
+            self.requests.counts.push(RequestedCounts { id, words, sums });
         }
     }
 
@@ -108,7 +110,7 @@ impl DeviceCounts {
     pub(super) fn read(&mut self) -> Result<(Counts, Lost), Diagnostic> {
         let Requests { read_back, counts, lost, .. } = std::mem::take(&mut self.requests);
         let values = read_back.read()?;
-        let counts = counts.into_iter().map(|Requested { id, words, sums }| {
+        let counts = counts.into_iter().map(|RequestedCounts { id, words, sums }| {
             let words: Vec<u32> = values.get(words)?.iter().map(|word| word.to_bits()).collect();
             Ok((id, UpdateCounts::new(&words, values.get(sums)?)?))
         });

@@ -5,17 +5,17 @@
 
 use rayon::prelude::*;
 
-use crate::small_numbers::SmallNumbers;
+use crate::packed_ints::PackedInts;
 
 /// What is remembered of a parameter's elements: in each part one number per element, or none where it is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ElementMemory {
     /// Codes before the last update.
-    pub last: SmallNumbers,
+    pub last: PackedInts,
     /// Codes before the one before.
-    pub earlier: SmallNumbers,
+    pub earlier: PackedInts,
     /// Updates in a row that elements have been dead.
-    pub dead: SmallNumbers,
+    pub dead: PackedInts,
 }
 
 /// A part of a word: its lowest bit, and its largest number.
@@ -30,7 +30,7 @@ impl ElementMemory {
     #[must_use]
     pub fn of_words(words: &[u32]) -> Self {
         let part = |(shift, largest): Part| {
-            SmallNumbers::new(words.par_iter().map(|word| ((word >> shift) & largest) as u16).collect())
+            PackedInts::new(words.par_iter().map(|word| ((word >> shift) & largest) as u16).collect())
         };
         Self { last: part(LAST), earlier: part(EARLIER), dead: part(DEAD) }
     }
@@ -58,9 +58,9 @@ mod tests {
     fn words_have_the_layout_of_the_counting_kernel() {
         let words = vec![0x0003_0201, 0xffff_00ff, 0x0100_ff00];
         let memory = ElementMemory {
-            last: SmallNumbers::new(vec![1, 255, 0]),
-            earlier: SmallNumbers::new(vec![2, 0, 255]),
-            dead: SmallNumbers::new(vec![3, 65_535, 256]),
+            last: PackedInts::new(vec![1, 255, 0]),
+            earlier: PackedInts::new(vec![2, 0, 255]),
+            dead: PackedInts::new(vec![3, 65_535, 256]),
         };
         assert_eq!((ElementMemory::of_words(&words), memory.words()), (memory.clone(), Some(words)));
     }
@@ -68,9 +68,9 @@ mod tests {
     #[test]
     fn unknown_parts_are_zeros_and_codes_that_are_too_wide_stay_in_their_byte() {
         assert_eq!(ElementMemory::default().words(), None);
-        let dead = ElementMemory { dead: SmallNumbers::new(vec![7, 0]), ..ElementMemory::default() };
+        let dead = ElementMemory { dead: PackedInts::new(vec![7, 0]), ..ElementMemory::default() };
         assert_eq!(dead.words(), Some(vec![7 << 16, 0]));
-        let wide = ElementMemory { last: SmallNumbers::new(vec![0x1234]), ..ElementMemory::default() };
+        let wide = ElementMemory { last: PackedInts::new(vec![0x1234]), ..ElementMemory::default() };
         assert_eq!(wide.words(), Some(vec![0x34]));
     }
 }

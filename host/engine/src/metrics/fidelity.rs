@@ -9,7 +9,7 @@ use burn::tensor::Tensor;
 
 use super::{
     family::{self, MetricFamily, MetricSetup},
-    gradients::{Asked, elements},
+    gradients::{RequestedSums, elements},
     ops,
 };
 use crate::read_back::{ReadBack, Values};
@@ -97,17 +97,21 @@ impl Agreement {
 
 /// Requests the agreement of every gradient with its shadow, `[n]` each.
 #[must_use]
-pub fn ask_agreement(grads: &[Tensor<1>], shadow: &[Tensor<1>], read_back: &mut ReadBack) -> Asked {
+pub fn request_agreement(
+    grads: &[Tensor<1>],
+    shadow: &[Tensor<1>],
+    read_back: &mut ReadBack,
+) -> RequestedSums {
     let pairs = grads.iter().zip(shadow);
-    pairs.map(|(grad, shadow)| (elements(grad), read_back.ask(ops::agreement(grad, shadow)))).collect()
+    pairs.map(|(grad, shadow)| (elements(grad), read_back.request(ops::agreement(grad, shadow)))).collect()
 }
 
 /// The requested agreement.
 ///
 /// # Errors
 /// The device returned another number of values.
-pub fn agreement(asked: &Asked, values: &Values) -> Result<Vec<Agreement>, Diagnostic> {
-    let agreement = asked.iter().map(|&(elements, slot)| {
+pub fn agreement(requested: &RequestedSums, values: &Values) -> Result<Vec<Agreement>, Diagnostic> {
+    let agreement = requested.iter().map(|&(elements, slot)| {
         let means = ops::means(values.rows(slot)?);
         let [product, own_square, shadow_square, equal_signs] = means.map(|mean| mean * elements);
         Ok(Agreement { product, own_square, shadow_square, equal_signs, elements })
@@ -147,10 +151,10 @@ mod tests {
         let mut row = MetricRecord::new(0);
         let (grads, shadow) = ([flat(&[1.0, 1.0]), flat(&[0.0])], [flat(&[2.0, 0.0]), flat(&[5.0])]);
         let mut read_back = ReadBack::default();
-        let asked = ask_agreement(&grads, &shadow, &mut read_back);
+        let requested = request_agreement(&grads, &shadow, &mut read_back);
         let (layout, quant) = (layout(), QuantPlan::off());
         let setup = MetricSetup::new(&layout, &quant, MetricsSection::default(), true);
-        let sums = agreement(&asked, &read_back.read().unwrap()).unwrap();
+        let sums = agreement(&requested, &read_back.read().unwrap()).unwrap();
         FidelityFamily::record(&setup, Some(&sums), &mut row);
         let cosine = 0.5f64.sqrt();
         let expected = [
@@ -176,8 +180,8 @@ mod tests {
     fn equal_gradients_have_no_noise_to_divide_by() {
         let mut read_back = ReadBack::default();
         let grads = [flat(&[0.1, -3.0, 7.0])];
-        let asked = ask_agreement(&grads, &grads.clone(), &mut read_back);
-        let sums = agreement(&asked, &read_back.read().unwrap()).unwrap();
+        let requested = request_agreement(&grads, &grads.clone(), &mut read_back);
+        let sums = agreement(&requested, &read_back.read().unwrap()).unwrap();
         assert_eq!(sums[0].noise(), None);
     }
 }

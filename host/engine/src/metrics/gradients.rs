@@ -77,20 +77,20 @@ impl Moments {
 }
 
 /// The requested sums: the number of elements of each tensor, and the place of its sums.
-pub type Asked = Vec<(f64, Slot)>;
+pub type RequestedSums = Vec<(f64, Slot)>;
 
 /// Requests the moments of every parameter's gradient, `[n]` each.
 #[must_use]
-pub fn ask_moments(grads: &[Tensor<1>], read_back: &mut ReadBack) -> Asked {
-    grads.iter().map(|grad| (elements(grad), read_back.ask(ops::moments(grad)))).collect()
+pub fn request_moments(grads: &[Tensor<1>], read_back: &mut ReadBack) -> RequestedSums {
+    grads.iter().map(|grad| (elements(grad), read_back.request(ops::moments(grad)))).collect()
 }
 
 /// The requested moments.
 ///
 /// # Errors
 /// The device returned another number of values.
-pub fn moments(asked: &Asked, values: &Values) -> Result<Vec<Moments>, Diagnostic> {
-    let moments = asked.iter().map(|&(elements, slot)| {
+pub fn moments(requested: &RequestedSums, values: &Values) -> Result<Vec<Moments>, Diagnostic> {
+    let moments = requested.iter().map(|&(elements, slot)| {
         let slots = values.rows(slot)?;
         let [mean, mean_square, dead, _] = ops::means(slots);
         Ok(Moments { elements, mean, mean_square, dead, largest: ops::largest(slots) })
@@ -134,10 +134,10 @@ mod tests {
         let mut row = MetricRecord::new(0);
         let grads = [flat(&[3.0, -4.0]), flat(&[1.0, 0.0, 1.0, 0.0])];
         let mut read_back = ReadBack::default();
-        let asked = ask_moments(&grads, &mut read_back);
+        let requested = request_moments(&grads, &mut read_back);
         let (layout, quant) = (layout(), QuantPlan::off());
         let setup = MetricSetup::new(&layout, &quant, MetricsSection::default(), true);
-        let sums = moments(&asked, &read_back.read().unwrap()).unwrap();
+        let sums = moments(&requested, &read_back.read().unwrap()).unwrap();
         GradientsFamily::record(&setup, Some(&sums), &mut row);
         let expected = [
             ("grad_norm_l2/wte.weight", 5.0),

@@ -17,18 +17,18 @@ use super::{
 };
 use crate::quant::{
     QuantStats,
-    observe::{ObservedSite, ObservedSites, SeenFormat, SeenSite},
+    observe::{FormatObservation, ObservedSite, ObservedSites, SiteObservation},
 };
 
 /// Statistics of a tensor.
-static OF_TENSORS: [Formula<SeenSite, Option<f64>>; 3] = [
+static OF_TENSORS: [Formula<SiteObservation, Option<f64>>; 3] = [
     (&OBSERVED_AMAX, |seen| seen.smallest.map(|_| f64::from(seen.amax))),
     (&OBSERVED_RANGE, |seen| Some((f64::from(seen.amax) / f64::from(seen.smallest?)).log2())),
     (&OBSERVED_KURTOSIS, |seen| seen.powers.kurtosis()),
 ];
 
 /// Statistics of a tensor and a format.
-static OF_FORMATS: [Formula<SeenFormat, Option<f64>>; 3] = [
+static OF_FORMATS: [Formula<FormatObservation, Option<f64>>; 3] = [
     (&OBSERVED_OVERFLOW, |seen| as_rounded(&seen.unscaled, &OVERFLOW_RATE)),
     (&OBSERVED_UNDERFLOW, |seen| as_rounded(&seen.unscaled, &UNDERFLOW_RATE)),
     (&OBSERVED_SQNR, |seen| as_rounded(&seen.scaled, &SQNR_DB)),
@@ -44,7 +44,7 @@ pub struct ObservationFamily;
 
 impl MetricFamily for ObservationFamily {
     /// The observation of each site, empty on a step that does not measure.
-    type Inputs<'a> = &'a [Option<SeenSite>];
+    type Inputs<'a> = &'a [Option<SiteObservation>];
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
         let sites = sites(setup);
@@ -56,7 +56,7 @@ impl MetricFamily for ObservationFamily {
         groups(sites, &[]).into_iter().flat_map(of).collect()
     }
 
-    fn record(setup: &MetricSetup<'_>, seen: &[Option<SeenSite>], record: &mut MetricRecord) {
+    fn record(setup: &MetricSetup<'_>, seen: &[Option<SiteObservation>], record: &mut MetricRecord) {
         if seen.is_empty() {
             return;
         }
@@ -82,11 +82,11 @@ fn sites<'a>(setup: &MetricSetup<'a>) -> &'a [ObservedSite] {
 struct Group {
     role: Role,
     over: Over,
-    seen: Option<SeenSite>,
+    seen: Option<SiteObservation>,
 }
 
-type OfTensor = (MetricId, fn(&SeenSite) -> Option<f64>);
-type OfFormat = (MetricId, usize, fn(&SeenFormat) -> Option<f64>);
+type OfTensor = (MetricId, fn(&SiteObservation) -> Option<f64>);
+type OfFormat = (MetricId, usize, fn(&FormatObservation) -> Option<f64>);
 
 impl Group {
     fn id(&self, definition: &'static MetricDefinition, format: Option<FormatName>) -> MetricId {
@@ -99,7 +99,7 @@ impl Group {
         let tensors = tensors.filter(|(id, _)| id.definition().has(id.scope())).collect();
         let names = sites.first().into_iter().flat_map(|site| site.formats.iter().enumerate());
         let formats = names.flat_map(|(place, format)| {
-            let of = |(definition, value): &Formula<SeenFormat, Option<f64>>| {
+            let of = |(definition, value): &Formula<FormatObservation, Option<f64>>| {
                 (self.id(definition, Some(format.name)), place, *value)
             };
             OF_FORMATS.iter().map(of).collect::<Vec<_>>()
@@ -109,7 +109,7 @@ impl Group {
 }
 
 /// Each observed role, then each site. Without `seen` the groups are empty.
-fn groups(sites: &[ObservedSite], seen: &[Option<SeenSite>]) -> Vec<Group> {
+fn groups(sites: &[ObservedSite], seen: &[Option<SiteObservation>]) -> Vec<Group> {
     let at = |index: usize| seen.get(index).and_then(Option::as_ref);
     let mut groups = Vec::new();
     for role in Role::ALL {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::{fidelity::Agreement, gradients::Moments};
 use crate::{
-    cpu_ops::attention::AttentionStats,
     curvature::Curvature,
-    quant::{QuantPlan, QuantStats, Scaling, Site, SiteHistogram, observe::SeenSite},
+    fused_ops::attention::AttentionStats,
+    quant::{QuantPlan, QuantStats, Scaling, SiteHistogram, TensorQuantizer, observe::SiteObservation},
 };
 
 /// The results of a step's passes.
@@ -25,7 +25,7 @@ pub struct StepOutputs {
     /// The attention of each layer, by the parameter of its queries, keys and values, on steps that measure it; else empty.
     pub attention: Vec<(usize, AttentionStats)>,
     /// The observation of each observed site, on steps that observe; else empty.
-    pub observed: Vec<Option<SeenSite>>,
+    pub observed: Vec<Option<SiteObservation>>,
     /// The curvature of the loss, on steps that measure it.
     pub curvature: Option<Curvature>,
     /// The time of the passes before the training's own: those for the curvature and the observation.
@@ -37,7 +37,8 @@ impl StepOutputs {
     /// where arithmetic with infinities would not have.
     #[must_use]
     pub fn gradients_overflowed(&self, plan: &QuantPlan) -> bool {
-        let is_exposed = |site: &Site| site.role.is_gradient() && matches!(site.scaling, Scaling::None);
+        let is_exposed =
+            |site: &TensorQuantizer| site.role.is_gradient() && matches!(site.scaling, Scaling::None);
         let sites = plan.sites().iter().zip(&self.rounding).filter(|(site, _)| is_exposed(site));
         let saturated = sites.filter_map(|(_, seen)| *seen).any(|seen| seen.stats.overflow > 0);
         saturated || !self.moments.iter().all(Moments::is_finite)

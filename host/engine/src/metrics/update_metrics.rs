@@ -208,7 +208,7 @@ impl UpdateMetrics {
 
     /// Records a parameter's gradient, as the optimizer receives it; call it every step.
     pub fn gradient(&mut self, param: usize, grad: &[f32]) {
-        self.dead.see(param, grad, self.clipped);
+        self.dead.count(param, grad, self.clipped);
     }
 
     /// Records a parameter's step, of parameters in the layout's order. `old` is the grid to which it was rounded, `new` the grid
@@ -233,7 +233,7 @@ impl UpdateMetrics {
             put(&mut self.measured.ends, param, ends);
         }
         self.scales([old, new], param, spec.len(), || Some(step.before.to_vec()));
-        self.look_at(param, spec, (step.before, step.grad), old);
+        self.measure_weights(param, spec, (step.before, step.grad), old);
     }
 
     /// Compares the grids of a parameter before and after its step; `before` gives its values before.
@@ -251,14 +251,14 @@ impl UpdateMetrics {
     }
 
     /// Measures a parameter before its step, and its gradient, if that is due; `grid` is the one that it was rounded to.
-    pub fn look_at(
+    pub fn measure_weights(
         &mut self,
         param: usize,
         spec: &ParamSpec,
         (before, grad): (&[f32], &[f32]),
         grid: Option<&WeightGrid<'_>>,
     ) {
-        let (whole, grid) = (grid, grid.filter(|_| self.looks()).and_then(MeasuredGrid::new));
+        let (whole, grid) = (grid, grid.filter(|_| self.measures_weights()).and_then(MeasuredGrid::new));
         let distance = grid.as_ref().map(|grid| &grid.distance);
         if self.due.distributions {
             if self.step == 0 {
@@ -309,15 +309,15 @@ impl UpdateMetrics {
         Some(self.dead.counting(counting, self.clipped))
     }
 
-    /// True if [`Self::look_at`] needs the step's weights and gradients.
+    /// True if [`Self::measure_weights`] needs the step's weights and gradients.
     #[must_use]
-    pub fn looks(&self) -> bool {
+    pub fn measures_weights(&self) -> bool {
         self.due.distributions || self.due.ranks
     }
 
     /// Records that a device counts a parameter's gradient; call it every step.
     pub fn gradient_on_device(&mut self, param: usize) {
-        self.dead.see_on_device(param);
+        self.dead.count_on_device(param);
     }
 
     /// Adds a device's counts of a parameter's step; with `stored` those of codes too.

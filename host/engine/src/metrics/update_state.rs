@@ -13,7 +13,7 @@ use crate::{
         Layout,
         layout::{ParamId, ParamSpec},
     },
-    small_numbers::SmallNumbers,
+    packed_ints::PackedInts,
     tensor_file::{Entry, TensorFile, Values},
 };
 
@@ -83,7 +83,7 @@ impl UpdateMetrics {
     fn with_device(&self, param: ParamId, device: Option<ElementMemory>) -> ElementMemory {
         let own = self.memory(param);
         let Some(device) = device else { return own };
-        let or = |own: SmallNumbers, counted: bool, of_device: SmallNumbers| {
+        let or = |own: PackedInts, counted: bool, of_device: PackedInts| {
             if own.is_empty() && counted { of_device } else { own }
         };
         let codes = self.past.get(param).map_or(0, |past| past.on_device);
@@ -123,7 +123,7 @@ impl UpdateMetrics {
     ) -> Result<(), Diagnostic> {
         self.initial.clear();
         for (param, spec) in layout.specs.iter().enumerate() {
-            let numbers = |what| file.small_numbers(&key(what, spec), &spec.shape);
+            let numbers = |what| file.packed_ints(&key(what, spec), &spec.shape);
             if let (Some(runs), Some(steps)) = (numbers(DEAD)?, dead_steps.get(param)) {
                 self.dead.restore(param, *steps, runs);
             }
@@ -164,30 +164,30 @@ mod tests {
         let mut layout = Layout::new(&GptShape::new(&ModelSection::default(), 8, 10));
         layout.specs.truncate(2);
         let spec = &layout.specs[0];
-        let numbers = |number| SmallNumbers::new(vec![number; spec.len()]);
+        let numbers = |number| PackedInts::new(vec![number; spec.len()]);
         let memory = ElementMemory { last: numbers(3), earlier: numbers(5), dead: numbers(1) };
         let on_device = |param: ParamId| Ok((param == 0).then(|| memory.clone()));
         let config = MetricsSection { dead_neuron_window: 2, ..MetricsSection::default() };
         let new = || UpdateMetrics::new(config, layout.specs.len(), 7);
-        let count = |meter: &mut UpdateMetrics, step: u64| {
-            meter.begin(step, 1.0);
-            meter.gradient_on_device(0);
-            meter.counted(0, spec, &UpdateCounts::default(), true);
+        let count = |update_metrics: &mut UpdateMetrics, step: u64| {
+            update_metrics.begin(step, 1.0);
+            update_metrics.gradient_on_device(0);
+            update_metrics.counted(0, spec, &UpdateCounts::default(), true);
         };
 
         let all = ["dead/wte.weight", "codes.last/wte.weight", "codes.earlier/wte.weight"];
-        let mut meter = new();
+        let mut update_metrics = new();
         for (step, known) in [(1, 0), (2, 2), (3, 3)] {
-            let entries = meter.remembered(&layout, on_device).unwrap();
+            let entries = update_metrics.remembered(&layout, on_device).unwrap();
             assert_eq!(names(&entries), all[..known], "before step {step}");
-            count(&mut meter, step);
+            count(&mut update_metrics, step);
         }
 
         let mut bytes = Vec::new();
-        tensor_file::write(meter.remembered(&layout, on_device).unwrap(), &mut bytes).unwrap();
+        tensor_file::write(update_metrics.remembered(&layout, on_device).unwrap(), &mut bytes).unwrap();
         let file = TensorFile::parse(Path::new("meter.safetensors"), &bytes).unwrap();
         let mut resumed = new();
-        resumed.restore(&layout, &meter.dead_steps(), None, &file).unwrap();
+        resumed.restore(&layout, &update_metrics.dead_steps(), None, &file).unwrap();
         assert_eq!((resumed.memory(0), resumed.dead_steps()), (memory.clone(), vec![3]));
         assert_eq!(names(&resumed.remembered(&layout, |_| Ok(None)).unwrap()), all, "not transferred yet");
         count(&mut resumed, 4);

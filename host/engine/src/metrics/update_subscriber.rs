@@ -45,9 +45,9 @@ impl UpdateSubscriber for UpdateMetrics {
         [value, grad]: [&Tensor<1>; 2],
         grid: Option<&WeightGrid<'_>>,
     ) -> Result<(), Diagnostic> {
-        if self.looks() {
+        if self.measures_weights() {
             let (before, grad) = (tensor::read_f32(value.clone())?, tensor::read_f32(grad.clone())?);
-            self.look_at(id, spec, (&before, &grad), grid);
+            self.measure_weights(id, spec, (&before, &grad), grid);
         }
         self.gradient_on_device(id);
         Ok(())

@@ -22,7 +22,7 @@ use super::{
     update_distances::UpdateDistances,
     update_loss::UpdateLoss,
 };
-use crate::small_numbers::SmallNumbers;
+use crate::packed_ints::PackedInts;
 
 /// Elements per task.
 const PART: usize = 1 << 16;
@@ -161,9 +161,9 @@ pub struct Stored<'a> {
 #[derive(Debug, Default)]
 pub struct PastCodes {
     /// The codes of the last step, or none.
-    pub last: SmallNumbers,
+    pub last: PackedInts,
     /// The codes of the step before.
-    pub earlier: SmallNumbers,
+    pub earlier: PackedInts,
     /// Steps in a row whose codes a device remembers, up to two.
     pub(super) on_device: u8,
 }
@@ -171,7 +171,7 @@ pub struct PastCodes {
 impl PastCodes {
     /// The codes of a checkpoint, with which main memory or a device continues.
     #[must_use]
-    pub fn restored(last: SmallNumbers, earlier: SmallNumbers) -> Self {
+    pub fn restored(last: PackedInts, earlier: PackedInts) -> Self {
         let on_device = match [last.is_empty(), earlier.is_empty()] {
             [true, _] => 0,
             [false, true] => 1,
@@ -209,7 +209,7 @@ impl Update {
         let mut all = parts.next().unwrap_or_default();
         parts.for_each(|part| all.add(&part));
         if let Some(past) = past {
-            let last = if all.codes.is_some() { SmallNumbers::new(codes) } else { SmallNumbers::default() };
+            let last = if all.codes.is_some() { PackedInts::new(codes) } else { PackedInts::default() };
             *past = PastCodes { earlier: std::mem::take(&mut past.last), last, on_device: 0 };
         }
         all
@@ -346,13 +346,13 @@ mod tests {
             let counts = UpdateCounts { returned: 1, ..UpdateCounts::default() };
             Update::counted(4, &counts, true, Some(past)).codes.and_then(|codes| codes.returned)
         };
-        let codes = || SmallNumbers::new(vec![1; 4]);
+        let codes = || PackedInts::new(vec![1; 4]);
         let rows = [
             (PastCodes::default(), [None, None, Some(1)]),
-            (PastCodes::restored(codes(), SmallNumbers::default()), [None, Some(1), Some(1)]),
+            (PastCodes::restored(codes(), PackedInts::default()), [None, Some(1), Some(1)]),
             (PastCodes::restored(codes(), codes()), [Some(1); 3]),
             // The last step had a value without a code.
-            (PastCodes::restored(SmallNumbers::default(), codes()), [None, None, Some(1)]),
+            (PastCodes::restored(PackedInts::default(), codes()), [None, None, Some(1)]),
         ];
         for (mut past, expected) in rows {
             assert_eq!([(); 3].map(|()| returned(&mut past)), expected);

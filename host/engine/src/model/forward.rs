@@ -7,7 +7,7 @@ use super::{
     layout::{Affine, Layout, ParamId},
 };
 use crate::{
-    cpu_ops::attention::AttentionMonitor,
+    fused_ops::attention::AttentionMonitor,
     quant::{QuantPass, Role},
     trace::{Trace, TraceScope},
 };

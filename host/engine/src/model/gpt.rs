@@ -14,7 +14,7 @@ use super::{
     mlp, norms, positions,
 };
 use crate::{
-    cpu_ops::{
+    fused_ops::{
         self, attention,
         z_loss::{self, Objective},
     },
@@ -43,15 +43,15 @@ impl Gpt {
         let casts = pass.quant.values(head.weight, pass.micro_batch);
         let in_parts =
             pass.trace.is_none() && !pass.quant.casts_backward(head.weight) && !casts.any(&[Role::Logits]);
-        if in_parts && cpu_ops::is_available(&x.device()) {
+        if in_parts && fused_ops::is_available(&x.device()) {
             let (x, weight) = (x.reshape([rows, width]), pass.matrix(head.weight));
             let (x, weight) = pass.quant.operands(head.weight, x, weight, pass.micro_batch, TraceScope::OFF);
             let bf16 = (pass.quant.precision() == PrecisionChoice::Bf16).then_some(gradient);
-            return cpu_ops::lm_head::cross_entropy(x.values, weight.values, &batch.targets, bf16);
+            return fused_ops::lm_head::cross_entropy(x.values, weight.values, &batch.targets, bf16);
         }
         let logits = pass.linear(head, x).reshape([rows, self.shape.vocab]);
         let scope = TraceScope::new(pass.trace, "loss");
-        let loss = cpu_ops::loss::cross_entropy(logits, &batch.targets, scope);
+        let loss = fused_ops::loss::cross_entropy(logits, &batch.targets, scope);
         scope.record("cross-entropy", &loss);
         loss
     }
@@ -123,7 +123,7 @@ impl Gpt {
     fn ungated(&self, pass: &Forward<'_>, layout: &BlockLayout, hidden: Tensor<3>) -> Tensor<3> {
         let scope = pass.scope(layout.c_fc.weight, ".c_fc.weight");
         let hidden = match self.gelu {
-            GeluChoice::Erf => cpu_ops::gelu::gelu(hidden),
+            GeluChoice::Erf => fused_ops::gelu::gelu(hidden),
             GeluChoice::Tanh => activation::gelu_approximate(hidden),
         };
         pass.linear(layout.mlp_proj, scope.observe("gelu", hidden))
@@ -166,8 +166,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        cpu_ops::{lm_head, loss},
         device::ComputeDevice,
+        fused_ops::{lm_head, loss},
         quant::{QuantPass, QuantPlan, Quantizer},
         tensor::{flat, read_f32, testing::numbers},
     };
@@ -178,7 +178,7 @@ mod tests {
     fn gelu_is_exact_and_not_the_tanh_approximation() {
         let rows = [(1.0, 0.841_344_8), (2.0, 1.954_499_7), (-1.0, -0.158_655_25), (-2.0, -0.045_500_264)];
         let x = flat(rows.iter().map(|(x, _)| *x).collect(), &ComputeDevice::cpu().tensors);
-        let y = read_f32(cpu_ops::gelu::gelu(x)).unwrap();
+        let y = read_f32(fused_ops::gelu::gelu(x)).unwrap();
         for ((x, expected), y) in rows.iter().zip(&y) {
             assert!((y - expected).abs() < 2e-6, "gelu({x}) = {y}, expected {expected}");
         }

@@ -7,7 +7,7 @@ use super::{
     forward::Forward,
     layout::{Affine, BlockLayout},
 };
-use crate::cpu_ops::swiglu;
+use crate::fused_ops::swiglu;
 
 /// The MLP from the output of its first linear layer on. The smoothed form divides the linear half of each token by its largest
 /// magnitude before the second layer rounds its input, and multiplies the product by it. A bias is added after that.

@@ -1,11 +1,11 @@
-//! The norms of a GPT: the function of `cpu_ops` for each choice of a run file.
+//! The norms of a GPT: the function of `fused_ops` for each choice of a run file.
 
 use altgrad_config::NormChoice;
 use burn::tensor::Tensor;
 
 use super::{forward::Forward, layout::BlockLayout};
 use crate::{
-    cpu_ops::{attention::AttentionShape, norm::layer_norm, qk_norm::qk_norm, rms_norm::rms_norm},
+    fused_ops::{attention::AttentionShape, norm::layer_norm, qk_norm::qk_norm, rms_norm::rms_norm},
     quant::Role,
 };
 

@@ -4,7 +4,7 @@ use altgrad_config::PositionsChoice;
 use burn::tensor::Tensor;
 
 use crate::{
-    cpu_ops::{attention::AttentionShape, rotary::rotary},
+    fused_ops::{attention::AttentionShape, rotary::rotary},
     trace::TraceScope,
 };
 

@@ -4,7 +4,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use altgrad_data::Batch;
 
 use crate::{
-    cpu_ops::in_pool,
+    fused_ops::in_pool,
     model::{Dropout, Forward, Gpt, Params},
     quant::{QuantPass, Quantizer},
     tensor,

@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 
 pub use self::mean_loss::{MeanLoss, mean_loss};
 use crate::{
-    cpu_ops::{self, attention::AttentionMonitor, in_pool},
+    fused_ops::{self, attention::AttentionMonitor, in_pool},
     model::{Dropout, Forward, Gpt, Params},
     quant::{CastObservers, PassStats, QuantPass, Quantizer},
     trace::{Phase, TensorPlace, Trace},
@@ -163,7 +163,7 @@ impl TrainModel {
             losses.push(objective.loss.mul_scalar(share));
         }
         if let Some(factor) = loss_scale {
-            sums = sums.into_iter().map(|sum| cpu_ops::scale::scaled(sum, 1.0 / factor)).collect();
+            sums = sums.into_iter().map(|sum| fused_ops::scale::scaled(sum, 1.0 / factor)).collect();
         }
         if let Some(trace) = trace {
             for (spec, grad) in params.layout.specs.iter().zip(&sums) {

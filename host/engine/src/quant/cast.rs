@@ -23,7 +23,7 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::{
-    FakeQuantOutput, FakeQuantParams, History, PendingStats, Site,
+    FakeQuantOutput, FakeQuantParams, History, PendingStats, TensorQuantizer,
     arrangement::Arrangement,
     fake_quant::{self, FakeQuantOps},
 };
@@ -119,7 +119,7 @@ pub fn cast(x: Tensor<2>, params: CastParams) -> FakeQuantOutput<2> {
 }
 
 /// The scales that a site's scaling gives a matrix after this history, `[groups, 2]`, without a rotation.
-pub(super) fn arranged_scales(x: &Tensor<2>, site: &Site, history: &History) -> Tensor<2> {
+pub(super) fn arranged_scales(x: &Tensor<2>, site: &TensorQuantizer, history: &History) -> Tensor<2> {
     let arranged = site.arrangement().arranged::<Dispatch>(x.clone().into_dispatch());
     Tensor::from_dispatch(fake_quant::scales::<Dispatch>(&arranged, site.scale(history)))
 }

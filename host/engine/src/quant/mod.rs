@@ -1,6 +1,6 @@
 //! Quantization: the rounding of linear layers to number formats.
 //!
-//! A [`Site`] is a tensor of a linear layer that is rounded: its weight, its input, or the gradient of its output.
+//! A [`TensorQuantizer`] is a tensor of a linear layer that is rounded: its weight, its input, or the gradient of its output.
 //! [`QuantPlan`] lists all sites of a run file and does not change, [`QuantState`] is their state between steps, and a [`Quantizer`] has
 //! both. [`QuantPass`] computes the layers of some passes. [`cast`](cast()) is scaling and rounding as a differentiable tensor
 //! operation on every device, [`fake_quant`](fake_quant()) the rounding in it. [`DeviceFormat`] is the format of a plugin on a device: its kernels on a GPU, its
@@ -38,10 +38,10 @@ pub mod scale;
 #[cfg(feature = "gpu")]
 mod scale_kernel;
 mod scale_loss;
-mod site;
 mod stat_words;
 mod state;
 pub mod stats;
+mod tensor_quantizer;
 mod value_casts;
 mod weight_scales;
 
@@ -59,8 +59,10 @@ pub use product::GradientStats;
 pub use saved_state::{AmaxHistory, SavedQuantState, SavedWeightStats};
 pub use scale::{ScaleRule, ScaleSource};
 pub use scale_loss::ScaleLoss;
-pub use site::{DelayedStart, History, LayerId, Role, ScaleChange, Scaling, Site, UseSource};
 pub use state::{QuantState, Quantizer, RequestedRounding};
 pub use stats::{PendingStats, QuantStats};
+pub use tensor_quantizer::{
+    DelayedStart, History, LayerId, Role, ScaleChange, Scaling, TensorQuantizer, UseSource,
+};
 pub use value_casts::ValueCasts;
 pub use weight_scales::{WeightGrid, end_of_range, target_on_grid};

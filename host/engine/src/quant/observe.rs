@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use super::{
     CastParams, DeviceFormat, FakeQuantParams, HistogramCollector, History, LayerId, QuantStats, Role,
-    cast::cast, power_sums::PowerSums, site::Site,
+    cast::cast, power_sums::PowerSums, tensor_quantizer::TensorQuantizer,
 };
 use crate::{
     tensor::{read_f32, untracked},
@@ -31,7 +31,7 @@ pub struct ObservedFormat {
     /// The name in the run file.
     pub name: FormatName,
     /// The assumed cast.
-    pub cast: Site,
+    pub cast: TensorQuantizer,
 }
 
 /// An observed site.
@@ -49,7 +49,7 @@ pub struct ObservedSite {
 
 /// The observation of a site in a step. Sums of sites can be added.
 #[derive(Debug, Clone, Default)]
-pub struct SeenSite {
+pub struct SiteObservation {
     /// Largest finite magnitude.
     pub amax: f32,
     /// Smallest finite magnitude above 0, if there is one.
@@ -57,25 +57,25 @@ pub struct SeenSite {
     /// Sums of powers.
     pub powers: PowerSums,
     /// By format.
-    pub formats: Vec<SeenFormat>,
+    pub formats: Vec<FormatObservation>,
 }
 
 /// The effect that a format would have had.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct SeenFormat {
+pub struct FormatObservation {
     /// At scale 1.
     pub unscaled: QuantStats,
     /// With the assumed scales.
     pub scaled: QuantStats,
 }
 
-impl SeenSite {
+impl SiteObservation {
     /// Adds the observation of other tensors.
     pub fn merge(&mut self, other: &Self) {
         self.amax = self.amax.max(other.amax);
         self.smallest = self.smallest.into_iter().chain(other.smallest).reduce(f32::min);
         self.powers.add(&other.powers);
-        self.formats.resize(self.formats.len().max(other.formats.len()), SeenFormat::default());
+        self.formats.resize(self.formats.len().max(other.formats.len()), FormatObservation::default());
         for (own, other) in self.formats.iter_mut().zip(&other.formats) {
             own.unscaled.merge(&other.unscaled);
             own.scaled.merge(&other.scaled);
@@ -92,7 +92,7 @@ impl SeenSite {
         collector.add_values(&values);
         let of = |format: &ObservedFormat| {
             let unscaled = FakeQuantParams::unscaled(format.cast.format.clone()).into();
-            Ok(SeenFormat {
+            Ok(FormatObservation {
                 unscaled: cast(x.clone(), unscaled).stats.read()?,
                 scaled: format.scaled(x.clone())?,
             })
@@ -168,7 +168,7 @@ type Probe = (Tensor<1>, [usize; 2], LayerId, Vec<(Role, bool)>);
 pub(super) struct Observer<'a> {
     observed: &'a ObservedSites,
     /// Observations by site.
-    seen: RefCell<Vec<Option<SeenSite>>>,
+    seen: RefCell<Vec<Option<SiteObservation>>>,
     probes: RefCell<Vec<Probe>>,
     /// The error that stopped a measurement: operations cannot return one.
     fault: RefCell<Option<Diagnostic>>,
@@ -185,7 +185,7 @@ impl<'a> Observer<'a> {
     ///
     /// # Errors
     /// A format or the device failed.
-    pub(super) fn finish(self) -> Result<Vec<Option<SeenSite>>, Diagnostic> {
+    pub(super) fn finish(self) -> Result<Vec<Option<SiteObservation>>, Diagnostic> {
         self.fault.into_inner().map_or(Ok(self.seen.into_inner()), Err)
     }
 
@@ -201,13 +201,13 @@ impl<'a> Observer<'a> {
     /// Measures a matrix for at most two roles of a layer, whose blocks run along rows, or along columns where the role has `true`.
     fn measure(&self, layer: LayerId, roles: &[(Role, bool)], x: &Tensor<2>) {
         let sites = roles.iter().filter_map(|(role, turned)| Some((self.id(layer, *role)?, *turned)));
-        let mut known: Option<SeenSite> = None;
+        let mut known: Option<SiteObservation> = None;
         for (id, turned) in sites {
             let formats = &self.observed.sites[id].formats;
             let as_used = || if turned { x.clone().swap_dims(0, 1) } else { x.clone() };
             let seen = match known.take() {
                 Some(known) => known.turned(&as_used(), formats),
-                None => SeenSite::of(&as_used(), formats),
+                None => SiteObservation::of(&as_used(), formats),
             };
             match seen {
                 Ok(seen) => {
@@ -275,8 +275,8 @@ mod tests {
 
     #[test]
     fn sums_of_sites_have_the_extremes_of_both() {
-        let site = |amax, smallest| SeenSite { amax, smallest, ..SeenSite::default() };
-        let mut all = SeenSite::default();
+        let site = |amax, smallest| SiteObservation { amax, smallest, ..SiteObservation::default() };
+        let mut all = SiteObservation::default();
         for other in [site(0.0, None), site(4.0, Some(0.5)), site(2.0, Some(0.25))] {
             all.merge(&other);
         }

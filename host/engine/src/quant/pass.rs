@@ -17,7 +17,7 @@ use burn::tensor::{Device, Gradients as Tape, Tensor};
 
 use super::{
     CastParams, HistogramCollector, LayerId, PassStats, PendingStats, QuantPlan, QuantStats, Quantizer, Role,
-    Site, SiteId, UseSource,
+    SiteId, TensorQuantizer, UseSource,
     cast::{cast, cast_at},
     observe::{ObservedSites, Observer},
     operand::{BackwardUses, GradientRounding, Operand},
@@ -327,7 +327,7 @@ impl<'a> QuantPass<'a> {
     }
 
     /// The site of a role of a layer, if it is rounded.
-    pub(super) fn site(&self, layer: LayerId, role: Role) -> Option<(SiteId, &'a Site)> {
+    pub(super) fn site(&self, layer: LayerId, role: Role) -> Option<(SiteId, &'a TensorQuantizer)> {
         self.plan().site(layer, role)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{PendingStats, SiteId, observe::SeenSite, weight_scales::WeightScales};
+use super::{PendingStats, SiteId, observe::SiteObservation, weight_scales::WeightScales};
 
 /// The statistics of the rounding in some passes.
 #[derive(Debug, Default)]
@@ -12,5 +12,5 @@ pub struct PassStats {
     /// The scales of the last rounding of each weight that was rounded.
     pub(super) weight_scales: BTreeMap<SiteId, WeightScales>,
     /// The observation of each observed site, on the host, if sites were observed.
-    pub observed: Option<Vec<Option<SeenSite>>>,
+    pub observed: Option<Vec<Option<SiteObservation>>>,
 }

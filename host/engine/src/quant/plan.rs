@@ -7,7 +7,7 @@ use altgrad_config::{MasterWeightsChoice, PrecisionChoice};
 use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::RandomKey;
 
-use super::{LayerId, Role, Site, WeightGrid};
+use super::{LayerId, Role, TensorQuantizer, WeightGrid};
 
 /// Index of a site in [`QuantPlan::sites`].
 pub type SiteId = usize;
@@ -15,7 +15,7 @@ pub type SiteId = usize;
 /// The rounded tensors of a model.
 #[derive(Debug)]
 pub struct QuantPlan {
-    sites: Vec<Site>,
+    sites: Vec<TensorQuantizer>,
     /// The sites of a layer.
     layers: BTreeMap<(LayerId, Role), SiteId>,
     /// Storage of weights: rounded from f32 each step, or kept on the grids of their formats.
@@ -38,7 +38,7 @@ impl QuantPlan {
     /// Rounding at these sites; each belongs to a layer.
     #[must_use]
     pub fn new(
-        sites: Vec<(LayerId, Site)>,
+        sites: Vec<(LayerId, TensorQuantizer)>,
         master_weights: MasterWeightsChoice,
         precision: PrecisionChoice,
         seed: u64,
@@ -62,7 +62,7 @@ impl QuantPlan {
 
     /// The sites.
     #[must_use]
-    pub fn sites(&self) -> &[Site] {
+    pub fn sites(&self) -> &[TensorQuantizer] {
         &self.sites
     }
 
@@ -114,14 +114,14 @@ impl QuantPlan {
     }
 
     /// The site of a role of a layer, if it is rounded.
-    pub(super) fn site(&self, layer: LayerId, role: Role) -> Option<(SiteId, &Site)> {
+    pub(super) fn site(&self, layer: LayerId, role: Role) -> Option<(SiteId, &TensorQuantizer)> {
         let id = *self.layers.get(&(layer, role))?;
         Some((id, &self.sites[id]))
     }
 
     /// The site of a use of a layer's tensor, if it has a cast of its own.
     #[must_use]
-    pub fn site_of(&self, layer: LayerId, role: Role) -> Option<&Site> {
+    pub fn site_of(&self, layer: LayerId, role: Role) -> Option<&TensorQuantizer> {
         self.site(layer, role).map(|(_, site)| site)
     }
 
@@ -149,7 +149,7 @@ impl QuantPlan {
     }
 
     /// The site of a layer's weight that is rounded to a grid: one that is transformed first lies on none.
-    fn weight_on_grid(&self, layer: LayerId) -> Option<&Site> {
+    fn weight_on_grid(&self, layer: LayerId) -> Option<&TensorQuantizer> {
         self.site_of(layer, Role::Weight).filter(|site| site.transform.is_none())
     }
 
@@ -169,7 +169,7 @@ impl QuantPlan {
     /// True if a layer's weight is rounded to a grid with one scale.
     #[must_use]
     pub fn has_one_scale(&self, layer: LayerId) -> bool {
-        self.weight_on_grid(layer).is_some_and(Site::has_one_scale)
+        self.weight_on_grid(layer).is_some_and(TensorQuantizer::has_one_scale)
     }
 
     /// The grid of a layer's weight of this shape in steps to come, whose scales are not known yet; if it is rounded. A weight that is
@@ -199,7 +199,7 @@ impl QuantPlan {
     }
 
     /// The site whose grid a layer's weight lies on, if it does.
-    fn stored_site(&self, layer: LayerId) -> Option<&Site> {
+    fn stored_site(&self, layer: LayerId) -> Option<&TensorQuantizer> {
         self.site_of(layer, Role::Weight).filter(|_| self.is_stored_on_grid(layer))
     }
 
@@ -213,8 +213,8 @@ impl QuantPlan {
 }
 
 /// True if both sites store a weight on the same grid.
-fn stores_alike(a: &Site, b: &Site) -> bool {
-    let name = |site: &Site| site.format.plugin().identity.name.clone();
-    let how = |site: &Site| (site.rounding, site.scaling, site.tile, site.arithmetic);
+fn stores_alike(a: &TensorQuantizer, b: &TensorQuantizer) -> bool {
+    let name = |site: &TensorQuantizer| site.format.plugin().identity.name.clone();
+    let how = |site: &TensorQuantizer| (site.rounding, site.scaling, site.tile, site.arithmetic);
     name(a) == name(b) && how(a) == how(b)
 }

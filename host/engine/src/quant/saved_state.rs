@@ -38,7 +38,7 @@ pub struct AmaxHistory {
 pub struct SavedWeightStats {
     /// Name of the weight.
     pub layer: String,
-    /// The grid of its codes, as [`Site::grid_name`](super::Site::grid_name) has it; empty in checkpoints that lack it.
+    /// The grid of its codes, as [`TensorQuantizer::grid_name`](super::TensorQuantizer::grid_name) has it; empty in checkpoints that lack it.
     #[serde(default)]
     pub grid: String,
     /// Number of rounded elements.
@@ -70,8 +70,9 @@ impl Quantizer {
             .stored
             .iter()
             .map(|(id, stats)| {
-                let (words, sums) = (read_back.ask(stats.words.clone()), read_back.ask(stats.sums.clone()));
-                let scales = self.state.weight_scales.get(id).map(|scales| read_back.ask(scales.flat()));
+                let (words, sums) =
+                    (read_back.request(stats.words.clone()), read_back.request(stats.sums.clone()));
+                let scales = self.state.weight_scales.get(id).map(|scales| read_back.request(scales.flat()));
                 (*id, stats.elements, words, sums, scales)
             })
             .collect();

@@ -10,7 +10,7 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::{
-    DelayedStart, History, LayerId, Role, Scaling, Site,
+    DelayedStart, History, LayerId, Role, Scaling, TensorQuantizer,
     fake_quant::scales_of,
     plan::QuantPlan,
     scale::{self, ScaleRule, scale_pairs},
@@ -49,7 +49,7 @@ impl ScaleLoss {
 
 /// Rows of a weight, with the statistics of their scales.
 struct Sample<'a> {
-    site: &'a Site,
+    site: &'a TensorQuantizer,
     rule: ScaleRule,
     width: usize,
     rows: Slot,
@@ -59,7 +59,12 @@ struct Sample<'a> {
 
 impl<'a> Sample<'a> {
     /// Requests rows of a weight `[n]` of `width` columns, if it has a scale.
-    fn ask(site: &'a Site, weight: &Tensor<1>, width: usize, read_back: &mut ReadBack) -> Option<Self> {
+    fn request(
+        site: &'a TensorQuantizer,
+        weight: &Tensor<1>,
+        width: usize,
+        read_back: &mut ReadBack,
+    ) -> Option<Self> {
         // A first scale of 1 does not depend on the margin.
         let (Scaling::Dynamic(rule)
         | Scaling::Delayed { rule, start: DelayedStart { first_is_one: false, .. }, .. }
@@ -75,9 +80,9 @@ impl<'a> Sample<'a> {
         let all = weight.dims()[0] / width.max(1);
         let count = (SAMPLE / width.max(1)).clamp(1, all.max(1));
         let rows = (0..count).map(|row| weight.clone().narrow(0, row * all / count * width, width));
-        let rows = read_back.ask(Tensor::cat(rows.collect(), 0));
+        let rows = read_back.request(Tensor::cat(rows.collect(), 0));
         let one_scale = || scales_of(weight, site.scale(&History::default())).reshape([2]);
-        let pair = site.has_one_scale().then(|| read_back.ask(one_scale()));
+        let pair = site.has_one_scale().then(|| read_back.request(one_scale()));
         Some(Self { site, rule, width, rows, pair })
     }
 
@@ -158,13 +163,13 @@ impl QuantPlan {
     pub fn scale_losses<'a>(
         &self,
         weights: impl Iterator<Item = (&'a Tensor<1>, usize)>,
-    ) -> Result<Vec<(LayerId, &Site, ScaleLoss)>, Diagnostic> {
+    ) -> Result<Vec<(LayerId, &TensorQuantizer, ScaleLoss)>, Diagnostic> {
         let mut read_back = ReadBack::default();
         let samples: Vec<(LayerId, Sample<'_>)> = weights
             .enumerate()
             .filter_map(|(layer, (weight, width))| {
                 let (_, site) = self.site(layer, Role::Weight)?;
-                Some((layer, Sample::ask(site, weight, width, &mut read_back)?))
+                Some((layer, Sample::request(site, weight, width, &mut read_back)?))
             })
             .collect();
         let values = read_back.read()?;

@@ -182,7 +182,7 @@ impl Quantizer {
 
     fn request_scales(&self, read_back: &mut ReadBack) -> Vec<(SiteId, Slot)> {
         let unread = self.state.weight_scales.iter().filter(|(_, scales)| scales.read.is_none());
-        unread.map(|(id, scales)| (*id, read_back.ask(scales.flat()))).collect()
+        unread.map(|(id, scales)| (*id, read_back.request(scales.flat()))).collect()
     }
 
     fn read_scales(&mut self, requested: &[(SiteId, Slot)], values: &Values) -> Result<(), Diagnostic> {

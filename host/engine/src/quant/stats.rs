@@ -54,7 +54,7 @@ impl PendingStats {
     /// Requests the statistics.
     #[must_use]
     pub fn request(self, read_back: &mut ReadBack) -> RequestedStats {
-        let (words, sums) = (read_back.ask(self.words), read_back.ask(self.sums));
+        let (words, sums) = (read_back.request(self.words), read_back.request(self.sums));
         RequestedStats { format: self.format, elements: self.elements, words, sums }
     }
 

@@ -1,7 +1,7 @@
 //! The scales of weights: those of their last rounding, on the device and, once a step has read them, on the host.
 //!
 //! With fp32 master weights every forward pass computes them. Without master weights they are state:
-//! [`Site::scale`](super::Site::scale) computes the first ones, and [`stored`] decides when they change (docs/numerics.md,
+//! [`TensorQuantizer::scale`](super::TensorQuantizer::scale) computes the first ones, and [`stored`] decides when they change (docs/numerics.md,
 //! section 5.4).
 
 use altgrad_base::diagnostic::Diagnostic;
@@ -9,7 +9,7 @@ use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::{Blocks, Grid, Scales, ValueGrid};
 use burn::tensor::Tensor;
 
-use super::{Site, scale::scale_pairs};
+use super::{TensorQuantizer, scale::scale_pairs};
 use crate::tensor::{self, untracked};
 
 /// A scale that is a power of two is doubled twice at least where it has become too small.
@@ -99,7 +99,7 @@ pub struct WeightGrid<'a> {
 
 impl<'a> WeightGrid<'a> {
     /// The grid of a weight of this shape whose scales are not known yet.
-    pub(super) fn in_future(site: &'a Site, shape: &[usize]) -> Self {
+    pub(super) fn in_future(site: &'a TensorQuantizer, shape: &[usize]) -> Self {
         let blocks = site.blocks(shape.last().copied().unwrap_or(1));
         Self { format: site.format.plugin(), pairs: Vec::new(), blocks }
     }

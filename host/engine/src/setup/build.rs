@@ -29,7 +29,7 @@ use crate::{
     model::{Gpt, GptShape, Layout, Params, weights},
     optimizer::OptimizerState,
     passes::TrainModel,
-    quant::{QuantPlan, Scaling, Site, observe::ObservedSites},
+    quant::{QuantPlan, Scaling, TensorQuantizer, observe::ObservedSites},
     state::{CastSchedule, LossScaler, TrainState},
     tensor,
 };
@@ -74,7 +74,7 @@ impl ReadyRun {
             phases.iter().try_fold(optimizer.on_device(&device, &quant, &layout)?, |optimizer, quant| {
                 optimizer.also_on_device(&device, quant, &layout)
             })?;
-        let meter =
+        let update_metrics =
             UpdateMetrics::new(config.metrics, layout.specs.len(), config.run.seed).on_device(&device);
         let params =
             starting_params(&config, layout, &device).map_err(|error| place(error, source, "model.init"))?;
@@ -112,7 +112,7 @@ impl ReadyRun {
             scale_warning,
             memory,
         };
-        Ok(Self { setup, state, meter, sinks })
+        Ok(Self { setup, state, update_metrics, sinks })
     }
 }
 
@@ -163,7 +163,8 @@ fn metric_names(
 
 /// Refuses a dynamic loss scale where gradients have static scales, because it would move them out of the range of these.
 fn loss_scale_fits(quant: &QuantPlan) -> Result<(), KeyedDiagnostic> {
-    let is_static = |site: &&Site| site.role.is_gradient() && matches!(site.scaling, Scaling::Static { .. });
+    let is_static =
+        |site: &&TensorQuantizer| site.role.is_gradient() && matches!(site.scaling, Scaling::Static { .. });
     let Some(site) = quant.sites().iter().find(is_static) else { return Ok(()) };
     let message = format!(
         "`train.loss_scale` is dynamic, and {} of `{}` have a static scale, which does not follow it",

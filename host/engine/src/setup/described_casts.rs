@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     device::ComputeDevice,
     model::{Layout, layout::ParamId},
-    quant::{DeviceFormat, QuantPlan, Role, ScaleChange, ScaleRule, Scaling, Site, UseSource},
+    quant::{DeviceFormat, QuantPlan, Role, ScaleChange, ScaleRule, Scaling, TensorQuantizer, UseSource},
 };
 
 /// Type of everything that no format rounds: burn's tensors, and the optimizers' buffers.
@@ -97,7 +97,7 @@ fn unrounded(quant: &QuantPlan) -> &'static str {
 
 /// The bits of a code and its share of the bits of the scales, to four digits. One scale of a whole tensor does not count. `row`:
 /// elements of a row, if known; its last block may be shorter.
-fn bits_per_value(site: &Site, row: Option<usize>) -> f64 {
+fn bits_per_value(site: &TensorQuantizer, row: Option<usize>) -> f64 {
     let rule = match &site.scaling {
         Scaling::None => None,
         Scaling::Dynamic(rule)
@@ -119,7 +119,7 @@ fn bits_per_value(site: &Site, row: Option<usize>) -> f64 {
 }
 
 /// `row`: elements of a row of the tensor as it is rounded, if known.
-fn scaling(site: &Site, row: Option<usize>) -> Value {
+fn scaling(site: &TensorQuantizer, row: Option<usize>) -> Value {
     let with = |rule: &ScaleRule, amax: Value| {
         let granularity = match (site.tile, rule.group) {
             (Some([rows, columns]), _) => format!("tile of {rows} x {columns}"),

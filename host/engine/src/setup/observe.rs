@@ -17,7 +17,7 @@ use crate::{
     device::ComputeDevice,
     model::{Layout, layout::ParamId},
     quant::{
-        DeviceFormat, Role, ScaleRule, Scaling, Site,
+        DeviceFormat, Role, ScaleRule, Scaling, TensorQuantizer,
         observe::{ObservedFormat, ObservedSite, ObservedSites},
     },
 };
@@ -138,7 +138,7 @@ fn assumed(
 
 impl Assumed {
     /// The site as it would be if the format rounded there.
-    fn site(&self, layer: &str, role: Role, shape: LayerShape, observe: &ObserveSection) -> Site {
+    fn site(&self, layer: &str, role: Role, shape: LayerShape, observe: &ObserveSection) -> TensorQuantizer {
         let (group, tile) = casts::groups(self.cast.block, shape.of(role), role);
         let range = Range::new(self.format.values(), &self.format.plugin().conventions);
         let scaling = altgrad_casts::Scaling { amax: None, ..self.cast.scaling };
@@ -149,7 +149,8 @@ impl Assumed {
             (_, amax) => Scaling::Static { rule, amax },
         };
         let nearest = Rounding::NEAREST_EVEN;
-        let mut site = Site::new(layer, role, self.format.clone(), nearest, scaling, SteChoice::Identity);
+        let mut site =
+            TensorQuantizer::new(layer, role, self.format.clone(), nearest, scaling, SteChoice::Identity);
         site.tile = tile;
         site.arithmetic = casts::arithmetic(&self.cast);
         site

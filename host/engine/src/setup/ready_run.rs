@@ -12,7 +12,7 @@ pub struct ReadyRun {
     /// The part that training changes.
     pub state: TrainState,
     /// The measurements of the optimizer's steps.
-    pub meter: UpdateMetrics,
+    pub update_metrics: UpdateMetrics,
     /// Sinks, not opened.
     pub sinks: Vec<SinkSetup>,
 }

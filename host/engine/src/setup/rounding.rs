@@ -26,8 +26,8 @@ use crate::{
     device::ComputeDevice,
     model::{Layout, layout::ParamId},
     quant::{
-        DeviceFormat, History, LayerId, QuantPlan, Role, ScaleChange, ScaleRule, ScaleSource, Scaling, Site,
-        UseSource, end_of_range, target_on_grid,
+        DeviceFormat, History, LayerId, QuantPlan, Role, ScaleChange, ScaleRule, ScaleSource, Scaling,
+        TensorQuantizer, UseSource, end_of_range, target_on_grid,
     },
 };
 
@@ -48,7 +48,7 @@ struct Builder<'a> {
     formats: HashMap<(String, bool), Arc<DeviceFormat>>,
     /// All rounding modes of the run.
     modes: Vec<Rounding>,
-    sites: Vec<(LayerId, Site)>,
+    sites: Vec<(LayerId, TensorQuantizer)>,
     widths: Widths,
     /// Second uses in high precision.
     unrounded: BTreeSet<(LayerId, Role)>,
@@ -250,7 +250,7 @@ impl Builder<'_> {
         name: &str,
         resolved: &ResolvedCast,
         shape: LayerShape,
-    ) -> Result<Site, KeyedDiagnostic> {
+    ) -> Result<TensorQuantizer, KeyedDiagnostic> {
         let is_stored = role == Role::Weight && self.config.master_weights == MasterWeightsChoice::None;
         let mut cast = resolved.cast();
         if is_stored {
@@ -277,7 +277,7 @@ impl Builder<'_> {
             casts::scaling(resolved, &cast, &format, group)?
         };
         let (rounding, _) = casts::mode(cast.rounding);
-        let mut site = Site::new(
+        let mut site = TensorQuantizer::new(
             self.name(layer),
             role,
             format,
@@ -336,7 +336,7 @@ impl Builder<'_> {
     }
 
     /// Warns if a GPU computes a part of a cast in main memory.
-    fn warn_of_main_memory(&self, site: &Site) {
+    fn warn_of_main_memory(&self, site: &TensorQuantizer) {
         let plain = match site.scale(&History::default()) {
             ScaleSource::Dynamic(rule) => rule.is_plain(),
             ScaleSource::Fixed(_) => true,

@@ -2,7 +2,7 @@
 
 use altgrad_plugin_api::{Rounding, ValueGrid};
 
-use crate::quant::{Role, Scaling, Site};
+use crate::quant::{Role, Scaling, TensorQuantizer};
 
 /// The largest vocabulary whose gradient at the head a format keeps, with one scale for a token's elements.
 ///
@@ -22,7 +22,7 @@ fn limit(values: &ValueGrid, target: f32, rounding: Rounding) -> f64 {
 }
 
 /// True if a token's elements share a scale that follows from them.
-fn is_scaled_together(site: &Site, vocabulary: usize) -> bool {
+fn is_scaled_together(site: &TensorQuantizer, vocabulary: usize) -> bool {
     let shares = match site.role {
         // A row is a token.
         Role::Grad => site.blocks(vocabulary).block_columns >= vocabulary as u64,
@@ -32,7 +32,10 @@ fn is_scaled_together(site: &Site, vocabulary: usize) -> bool {
 }
 
 /// The warning about the gradient at the head, if one of these sites rounds it like that.
-pub(super) fn warning<'a>(sites: impl Iterator<Item = &'a Site>, vocabulary: usize) -> Option<String> {
+pub(super) fn warning<'a>(
+    sites: impl Iterator<Item = &'a TensorQuantizer>,
+    vocabulary: usize,
+) -> Option<String> {
     let gradients = sites.filter(|site| matches!(site.role, Role::Grad | Role::GradWgrad));
     let mut narrow = gradients.filter_map(|site| {
         let limit = limit(site.format.values(), site.format.amax_target(), site.rounding);

@@ -57,7 +57,7 @@ impl DynamicLossScale {
     }
 
     /// Updates the scale after a step. Returns whether the step is to be skipped.
-    fn take_in(&mut self, overflowed: bool) -> bool {
+    fn update(&mut self, overflowed: bool) -> bool {
         let [least, most] = RANGE;
         if overflowed {
             self.scale = (self.scale * 0.5).max(least);
@@ -115,10 +115,10 @@ impl LossScaler {
 
     /// Updates the scale after a step, depending on whether its gradients overflowed. Returns whether the update is to be
     /// skipped; never with a fixed scale.
-    pub fn take_in(&mut self, overflowed: bool) -> bool {
+    pub fn update(&mut self, overflowed: bool) -> bool {
         match self {
             Self::Fixed(_) => false,
-            Self::Dynamic(state) => state.take_in(overflowed),
+            Self::Dynamic(state) => state.update(overflowed),
         }
     }
 }
@@ -132,18 +132,18 @@ mod tests {
     fn it_doubles_after_good_steps_and_halves_at_an_overflow() {
         let mut scaler = LossScaler::new(LossScaleChoice::Dynamic);
         assert_eq!(scaler.factor(), Some(65536.0));
-        assert!(scaler.take_in(true));
+        assert!(scaler.update(true));
         for _ in 0..1999 {
-            assert!(!scaler.take_in(false));
+            assert!(!scaler.update(false));
             assert_eq!(scaler.factor(), Some(32768.0));
         }
-        assert!(!scaler.take_in(false));
+        assert!(!scaler.update(false));
         assert_eq!(
             scaler.state(),
             Some(DynamicLossScale { scale: 65536.0, good_steps: 0, skipped_steps: 1 })
         );
         for _ in 0..1000 {
-            scaler.take_in(true);
+            scaler.update(true);
         }
         assert_eq!(scaler.factor(), Some(2f32.powi(-126)));
         scaler.state().unwrap().check(5000).unwrap();
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_fixed_scale_skips_nothing_and_1_is_none() {
         let mut scaler = LossScaler::new(LossScaleChoice::Fixed(3.0));
-        assert!(!scaler.take_in(true));
+        assert!(!scaler.update(true));
         assert_eq!((scaler.factor(), scaler.state()), (Some(3.0), None));
         assert_eq!(LossScaler::new(LossScaleChoice::default()).factor(), None);
     }

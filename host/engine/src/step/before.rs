@@ -7,7 +7,7 @@ use super::is_due;
 use crate::{
     curvature::{self, Curvature, CurvatureSpec, hessian::RELATIVE_STEP},
     passes::Observers,
-    quant::{CastObservers, observe::SeenSite},
+    quant::{CastObservers, observe::SiteObservation},
     setup::RunSetup,
     state::TrainState,
 };
@@ -46,7 +46,7 @@ pub(super) fn observe(
     setup: &RunSetup,
     state: &TrainState,
     step: u64,
-) -> Result<Vec<Option<SeenSite>>, Diagnostic> {
+) -> Result<Vec<Option<SiteObservation>>, Diagnostic> {
     let Some(observed) = setup.observed.as_ref().filter(|_| is_due(setup.config.observe.every, step)) else {
         return Ok(Vec::new());
     };

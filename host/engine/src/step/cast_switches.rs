@@ -13,29 +13,29 @@ const SWITCHED: &str = "casts_switched";
 /// Applies the entries whose step has come. Returns the events.
 pub fn switch_at(
     setup: &RunSetup,
-    (state, meter): (&mut TrainState, &mut UpdateMetrics),
+    (state, update_metrics): (&mut TrainState, &mut UpdateMetrics),
     step: u64,
 ) -> Vec<Event> {
     let is_due = |trigger: CastTrigger| matches!(trigger, CastTrigger::At(at) if at <= step);
-    switch(setup, (state, meter), [step, step.saturating_sub(1)], is_due)
+    switch(setup, (state, update_metrics), [step, step.saturating_sub(1)], is_due)
 }
 
 /// Applies the entries whose alert was raised by the record of step `step`, from the next step on. Returns the events.
 pub fn switch_on(
     setup: &RunSetup,
-    (state, meter): (&mut TrainState, &mut UpdateMetrics),
+    (state, update_metrics): (&mut TrainState, &mut UpdateMetrics),
     alerts: &Alerts,
     step: u64,
 ) -> Vec<Event> {
     let is_due = |trigger: CastTrigger| matches!(trigger, CastTrigger::On(kind) if alerts.holds(kind));
-    switch(setup, (state, meter), [step + 1, step], is_due)
+    switch(setup, (state, update_metrics), [step + 1, step], is_due)
 }
 
 /// `step` is the first step with the casts, `told` the step of the event, which is the one before: a run that resumes at `step` from
 /// a checkpoint that holds the change keeps the event, and one that resumes earlier repeats both. No checkpoint is of step 0.
 fn switch(
     setup: &RunSetup,
-    (state, meter): (&mut TrainState, &mut UpdateMetrics),
+    (state, update_metrics): (&mut TrainState, &mut UpdateMetrics),
     [step, told]: [u64; 2],
     is_due: impl Fn(CastTrigger) -> bool,
 ) -> Vec<Event> {
@@ -47,7 +47,7 @@ fn switch(
         let trigger = phase.trigger.to_string();
         state.switch_casts(CastSwitch { entry, step, trigger: trigger.clone() });
         // The next codes are of other formats.
-        meter.forget_codes();
+        update_metrics.forget_codes();
         let text = format!(
             "from step {step} on: {}, as quant.schedule.{entry} says {trigger}",
             state.quant.plan.summary()

@@ -6,7 +6,7 @@ use altgrad_config::TrainSection;
 use burn::tensor::Tensor;
 
 use crate::{
-    cpu_ops,
+    fused_ops,
     metrics::gradients::{self, Moments},
     read_back::ReadBack,
 };
@@ -63,8 +63,8 @@ pub fn clip(
     }
     by_value(grads, limits.value as f32);
     let mut read_back = ReadBack::default();
-    let asked = gradients::ask_moments(grads, &mut read_back);
-    let clamped = gradients::moments(&asked, &read_back.read()?)?;
+    let requested = gradients::request_moments(grads, &mut read_back);
+    let clamped = gradients::moments(&requested, &read_back.read()?)?;
     let norm = by_global_norm(grads, &clamped, limits.norm);
     Ok(GradNorm { before: GradNorm::unclipped(moments).before, ..norm })
 }
@@ -90,7 +90,7 @@ fn by_global_norm(grads: &mut [Tensor<1>], moments: &[Moments], limit: f64) -> G
     for grad in grads {
         // Taken out, so that it has one owner and is scaled in place.
         let whole = std::mem::replace(grad, Tensor::empty([0], &grad.device()));
-        *grad = cpu_ops::scale::scaled(whole, coefficient as f32);
+        *grad = fused_ops::scale::scaled(whole, coefficient as f32);
     }
     // The coefficient of an infinite norm is 0: finite elements become 0 and infinite ones NaN, as in PyTorch.
     let after = if before.is_finite() {
@@ -111,8 +111,8 @@ mod tests {
         let device = ComputeDevice::cpu().tensors;
         let mut grads = [tensor::flat(vec![first], &device), tensor::flat(vec![0.0, -4.0], &device)];
         let mut read_back = ReadBack::default();
-        let asked = gradients::ask_moments(&grads, &mut read_back);
-        let moments = gradients::moments(&asked, &read_back.read().unwrap()).unwrap();
+        let requested = gradients::request_moments(&grads, &mut read_back);
+        let moments = gradients::moments(&requested, &read_back.read().unwrap()).unwrap();
         let norm = clip(&mut grads, &moments, ClipLimits { value, norm }).unwrap();
         (norm, grads.into_iter().flat_map(|grad| tensor::read_f32(grad).unwrap()).collect())
     }

@@ -100,13 +100,13 @@ pub fn overflowed(state: &TrainState, outputs: &StepOutputs) -> bool {
 }
 
 /// Clips the gradients of step number `step` and updates the state with them, unless they overflowed under a dynamic loss scale.
-/// `meter` measures the updates.
+/// `update_metrics` measures the updates.
 ///
 /// # Errors
 /// The optimizer plugin or the device failed.
 pub fn apply_update(
     setup: &RunSetup,
-    (state, meter): (&mut TrainState, &mut UpdateMetrics),
+    (state, update_metrics): (&mut TrainState, &mut UpdateMetrics),
     step: u64,
     mut grads: Vec<Tensor<1>>,
     outputs: &StepOutputs,
@@ -114,9 +114,9 @@ pub fn apply_update(
     let (limits, lr) = (ClipLimits::from(&setup.config.train), setup.schedule.lr(step));
     let loss_scale = state.loss_scale;
     let is_explained = overflowed(state, outputs);
-    let is_skipped = state.loss_scale.take_in(outputs.gradients_overflowed(&state.quant.plan));
+    let is_skipped = state.loss_scale.update(outputs.gradients_overflowed(&state.quant.plan));
     if is_skipped {
-        meter.skip(step, &state.params.layout, || state.params.read())?;
+        update_metrics.skip(step, &state.params.layout, || state.params.read())?;
         // Formats with delayed scales record every pass.
         state.quant.record_amax(&outputs.rounding);
         let norm = (!is_explained).then(|| GradNorm::unclipped(&outputs.moments));
@@ -124,8 +124,8 @@ pub fn apply_update(
     }
     let norm =
         tracing::debug_span!("clipping").in_scope(|| clip::clip(&mut grads, &outputs.moments, limits))?;
-    meter.begin(step, norm.factor);
-    tracing::debug_span!("update").in_scope(|| state.update(grads, &outputs.rounding, lr, meter))?;
+    update_metrics.begin(step, norm.factor);
+    tracing::debug_span!("update").in_scope(|| state.update(grads, &outputs.rounding, lr, update_metrics))?;
     Ok(AppliedUpdate { norm: Some(norm), lr, loss_scale, is_skipped })
 }
 
@@ -133,7 +133,7 @@ pub fn apply_update(
 pub fn record_metrics(
     record: &mut MetricRecord,
     setup: &RunSetup,
-    (state, meter): (&TrainState, &UpdateMetrics),
+    (state, update_metrics): (&TrainState, &UpdateMetrics),
     (outputs, update): (&StepOutputs, &AppliedUpdate),
     elapsed: Duration,
 ) {
@@ -152,7 +152,7 @@ pub fn record_metrics(
         setup: of_run.with_observed(setup.observed.as_ref()),
         outputs,
         training,
-        updates: meter,
+        updates: update_metrics,
         tokens: setup.tokens_per_step(),
         elapsed,
     };

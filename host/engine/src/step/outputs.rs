@@ -25,10 +25,10 @@ pub fn read_outputs(
 ) -> Result<(Vec<Tensor<1>>, StepOutputs), Diagnostic> {
     let Gradients { losses, grads, rounding, attention } = gradients;
     let mut read_back = ReadBack::default();
-    let losses: Vec<_> = losses.into_iter().map(|loss| read_back.ask(loss)).collect();
-    let moments = gradients::ask_moments(&grads, &mut read_back);
-    let agreement = shadow.map(|shadow| fidelity::ask_agreement(&grads, shadow, &mut read_back));
-    let attention = attention.map(|monitor| monitor.ask(&mut read_back));
+    let losses: Vec<_> = losses.into_iter().map(|loss| read_back.request(loss)).collect();
+    let moments = gradients::request_moments(&grads, &mut read_back);
+    let agreement = shadow.map(|shadow| fidelity::request_agreement(&grads, shadow, &mut read_back));
+    let attention = attention.map(|monitor| monitor.request(&mut read_back));
     let rounding = quant.request(rounding, &mut read_back);
 
     let values = read_back.read();
@@ -42,9 +42,9 @@ pub fn read_outputs(
         loss,
         moments: gradients::moments(&moments, &values)?,
         rounding,
-        agreement: agreement.map(|asked| fidelity::agreement(&asked, &values)).transpose()?,
+        agreement: agreement.map(|requested| fidelity::agreement(&requested, &values)).transpose()?,
         distributions: histograms.iter().map(|collector| collector.histogram()).collect::<Result<_, _>>()?,
-        attention: attention.map(|asked| asked.read(&values)).transpose()?.unwrap_or_default(),
+        attention: attention.map(|requested| requested.read(&values)).transpose()?.unwrap_or_default(),
         observed: Vec::new(),
         curvature: None,
         measuring: Duration::ZERO,

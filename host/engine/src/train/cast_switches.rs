@@ -8,13 +8,14 @@ use crate::step::cast_switches::{switch_at, switch_on};
 impl Run<'_> {
     /// Applies the entries of the schedule for the beginning of a step.
     pub(super) fn switch_casts_at(&mut self, step: u64) {
-        let events = switch_at(&self.setup, (&mut self.state, &mut self.meter), step);
+        let events = switch_at(&self.setup, (&mut self.state, &mut self.update_metrics), step);
         self.tell_switches(events);
     }
 
     /// Applies the entries of the schedule for the record of step `step`, which the alerts processed last.
     pub(super) fn switch_casts_on_alerts(&mut self, step: u64) {
-        let events = switch_on(&self.setup, (&mut self.state, &mut self.meter), &self.report.alerts, step);
+        let events =
+            switch_on(&self.setup, (&mut self.state, &mut self.update_metrics), &self.report.alerts, step);
         self.tell_switches(events);
     }
 

@@ -37,7 +37,7 @@ pub(super) struct Run<'a> {
     pub(super) setup: RunSetup,
     pub(super) state: TrainState,
     /// The measurements of updates.
-    pub(super) meter: UpdateMetrics,
+    pub(super) update_metrics: UpdateMetrics,
     pub(super) folder: RunFolder,
     pub(super) checkpointer: Checkpointer,
     pub(super) logger: RunLogger<'a>,
@@ -62,7 +62,7 @@ pub fn run(
     stop_after: Option<u64>,
     listener: &mut dyn ProgressListener,
 ) -> Result<RunReport, Diagnostic> {
-    let ReadyRun { setup, state, meter, sinks } = ready;
+    let ReadyRun { setup, state, update_metrics, sinks } = ready;
     let identity = start.identity.take().map_or_else(|| RunIdentity::of(&setup), Ok)?;
     let folder = start.folder.take().map_or_else(|| RunFolder::claim(folder), Ok)?;
     if let Some(warning) = setup.scale_warning.as_ref().filter(|_| start.from.is_none()) {
@@ -89,7 +89,7 @@ pub fn run(
     let before = StepState::new(&state, &report, start.clock());
     let non_finite = NonFiniteTracker::default();
     let mut run =
-        Run { setup, state, meter, folder, checkpointer, logger, report, clock, before, non_finite };
+        Run { setup, state, update_metrics, folder, checkpointer, logger, report, clock, before, non_finite };
     run.logger.log_events(start.event().into_iter().collect());
     let result = run.steps(stop_after).and_then(|()| run.close());
     run.end(result)
@@ -114,14 +114,19 @@ impl Run<'_> {
             self.find_origin(step, &outputs)?;
             self.logger.log_events(self.checkpointer.bound_loss(step + 1));
             let started = Instant::now();
-            let update =
-                step::apply_update(&self.setup, (&mut self.state, &mut self.meter), step, grads, &outputs)?;
+            let update = step::apply_update(
+                &self.setup,
+                (&mut self.state, &mut self.update_metrics),
+                step,
+                grads,
+                &outputs,
+            )?;
             let elapsed = elapsed + started.elapsed();
             self.logger.log_events(update.event(step).into_iter().collect());
             step::record_metrics(
                 &mut record,
                 &self.setup,
-                (&self.state, &self.meter),
+                (&self.state, &self.update_metrics),
                 (&outputs, &update),
                 elapsed,
             );
@@ -156,7 +161,7 @@ impl Run<'_> {
         } else if !self.non_finite.is_active() {
             let origin = provenance::find(&self.setup, &self.state, step)?;
             let keeps = self.setup.config.checkpoint.on_anomaly;
-            let tensors = keeps.then(|| StateTensors::of(&self.state, &self.meter)).transpose()?;
+            let tensors = keeps.then(|| StateTensors::of(&self.state, &self.update_metrics)).transpose()?;
             self.non_finite.begin(origin, tensors.map(|tensors| (self.before.clone(), tensors)));
         }
         Ok(())

@@ -27,7 +27,7 @@ impl Run<'_> {
     }
 
     pub(super) fn checkpoint_now(&mut self, kind: CheckpointKind, val_loss: Option<f64>) {
-        match StateTensors::of(&self.state, &self.meter) {
+        match StateTensors::of(&self.state, &self.update_metrics) {
             Ok(tensors) => self.checkpoint(kind, val_loss, self.before.clone(), tensors),
             Err(fault) => self.log_failed_checkpoint(self.before.step, fault),
         }

@@ -17,8 +17,8 @@ use altgrad_config::{
 };
 use altgrad_end_to_end::{Random, stage};
 use altgrad_engine::{
-    cpu_ops::attention::{AttentionShape, causal},
     device::ComputeDevice,
+    fused_ops::attention::{AttentionShape, causal},
     model::{Layout, layout::GptShape},
     quant::{QuantPass, Quantizer, Role},
     setup::rounding_of,

@@ -14,8 +14,8 @@ use altgrad_engine::{
         element_memory::ElementMemory,
         update_counts::{Counting, UpdateCounts},
     },
+    packed_ints::PackedInts,
     read_back::ReadBack,
-    small_numbers::SmallNumbers,
     tensor,
 };
 use altgrad_plugin_api::{
@@ -39,7 +39,7 @@ struct Past {
 
 /// The same of all elements, as a checkpoint holds it.
 fn memory_of(past: &[Past]) -> ElementMemory {
-    let part = |of: fn(&Past) -> u16| SmallNumbers::new(past.iter().map(of).collect());
+    let part = |of: fn(&Past) -> u16| PackedInts::new(past.iter().map(of).collect());
     ElementMemory {
         last: part(|past| past.last),
         earlier: part(|past| past.earlier),
@@ -151,7 +151,7 @@ fn on_device(
     let tensors = tensors.map(|values| tensor::flat(values.to_vec(), &device.tensors));
     let [words, sums] = count_update(tensors, counting, memory.clone());
     let mut read_back = ReadBack::default();
-    let (words, sums) = (read_back.ask(words), read_back.ask(sums));
+    let (words, sums) = (read_back.request(words), read_back.request(sums));
     let values = read_back.read().unwrap();
     let words: Vec<u32> = values.get(words).unwrap().iter().map(|word| word.to_bits()).collect();
     UpdateCounts::new(&words, values.get(sums).unwrap()).unwrap()

@@ -17,7 +17,7 @@ use altgrad_engine::{
     device::ComputeDevice,
     quant::{
         CastObservers, DelayedStart, DeviceFormat, QuantPass, QuantPlan, QuantStats, Quantizer, Role,
-        ScaleRule, Scaling, Site, cast, fake_quant,
+        ScaleRule, Scaling, TensorQuantizer, cast, fake_quant,
         operand::{BackwardUses, Operand},
         product::product,
         saved_tensors::Encoding,
@@ -70,11 +70,11 @@ impl Bench {
         FormatPlugin::make(&self.registry, "test", name).unwrap_or_else(|(_, error)| panic!("{error}"))
     }
 
-    fn site(&self, role: Role, rule: &Rule) -> Site {
+    fn site(&self, role: Role, rule: &Rule) -> TensorQuantizer {
         let format =
             DeviceFormat::new(Arc::new(self.plugin(rule.format)), &self.device, &[Rounding::NEAREST_EVEN])
                 .unwrap();
-        Site::new("layer", role, format, Rounding::NEAREST_EVEN, rule.scaling, rule.ste)
+        TensorQuantizer::new("layer", role, format, Rounding::NEAREST_EVEN, rule.scaling, rule.ste)
     }
 
     /// The finite values of a format with their codes, ascending.

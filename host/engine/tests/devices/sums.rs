@@ -31,7 +31,7 @@ fn numbers(seed: u64, signs: bool) -> Vec<f32> {
 
 fn read(slots: Tensor<1>) -> Vec<[f32; ops::SLOT]> {
     let mut read_back = ReadBack::default();
-    let slot = read_back.ask(slots);
+    let slot = read_back.request(slots);
     read_back.read().unwrap().rows(slot).unwrap().to_vec()
 }
 

@@ -10,7 +10,7 @@ use super::{exponentials, largest};
     "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
     "x86_64+avx2+bmi1+bmi2+fma"
 ))]
-pub(in crate::cpu_ops) fn z_loss_and_gradient(
+pub(in crate::fused_ops) fn z_loss_and_gradient(
     row: &mut [f32],
     target: usize,
     share: f32,

@@ -20,7 +20,7 @@ pub struct AttentionShape {
 
 impl AttentionShape {
     /// Width of a head.
-    pub(in crate::cpu_ops) fn head_width(&self) -> usize {
+    pub(in crate::fused_ops) fn head_width(&self) -> usize {
         self.width / self.heads
     }
 

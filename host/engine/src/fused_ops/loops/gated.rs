@@ -9,7 +9,7 @@ use super::{largest, math};
     "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
     "x86_64+avx2+bmi1+bmi2+fma"
 ))]
-pub(in crate::cpu_ops) fn swiglu(x: &[f32], scale: f32, y: &mut [f32]) {
+pub(in crate::fused_ops) fn swiglu(x: &[f32], scale: f32, y: &mut [f32]) {
     let (gate, linear) = x.split_at(y.len());
     if scale == 1.0 {
         for ((y, &gate), &linear) in y.iter_mut().zip(gate).zip(linear) {
@@ -27,7 +27,7 @@ pub(in crate::cpu_ops) fn swiglu(x: &[f32], scale: f32, y: &mut [f32]) {
     "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
     "x86_64+avx2+bmi1+bmi2+fma"
 ))]
-pub(in crate::cpu_ops) fn swiglu_backward(x: &[f32], scale: f32, grad: &[f32], to: &mut [f32]) {
+pub(in crate::fused_ops) fn swiglu_backward(x: &[f32], scale: f32, grad: &[f32], to: &mut [f32]) {
     let (gate, linear) = x.split_at(grad.len());
     let (to_gate, to_linear) = to.split_at_mut(grad.len());
     let halves = to_gate.iter_mut().zip(to_linear).zip(gate.iter().zip(linear));
@@ -44,7 +44,7 @@ pub(in crate::cpu_ops) fn swiglu_backward(x: &[f32], scale: f32, grad: &[f32], t
     "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
     "x86_64+avx2+bmi1+bmi2+fma"
 ))]
-pub(in crate::cpu_ops) fn largest_magnitude(x: &[f32], magnitudes: &mut [f32]) -> f32 {
+pub(in crate::fused_ops) fn largest_magnitude(x: &[f32], magnitudes: &mut [f32]) -> f32 {
     for (magnitude, x) in magnitudes.iter_mut().zip(x) {
         *magnitude = x.abs();
     }

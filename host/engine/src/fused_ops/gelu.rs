@@ -44,7 +44,7 @@ impl CpuFunction for Gelu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cpu_ops::testing::compare, tensor::testing::numbers};
+    use crate::{fused_ops::testing::compare, tensor::testing::numbers};
 
     #[test]
     fn results_and_gradients_are_those_of_the_reference() {

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    cpu_ops::testing::{compare, run},
+    fused_ops::testing::{compare, run},
     quant::{QuantPass, Quantizer},
     tensor::testing::numbers,
 };
@@ -103,8 +103,8 @@ fn a_monitor_sees_the_entropy_of_each_head_and_the_largest_score() {
             let shown = Some((&monitor, 3)).filter(|_| shape.block > 1);
             let _ = op(stacked, None, shape, casts, TraceScope::OFF, shown);
             let mut read_back = crate::read_back::ReadBack::default();
-            let asked = monitor.ask(&mut read_back);
-            let found = asked.read(&read_back.read().unwrap()).unwrap();
+            let requested = monitor.request(&mut read_back);
+            let found = requested.read(&read_back.read().unwrap()).unwrap();
             if shape.block == 1 {
                 assert!(found.is_empty());
                 continue;
@@ -143,8 +143,8 @@ fn the_largest_score_is_nan_if_a_softmax_is() {
         let casts = (PrecisionChoice::Fp32, quant.values(0, 0));
         let _ = op(stacked, None, shape, casts, TraceScope::OFF, Some((&monitor, 0)));
         let mut read_back = crate::read_back::ReadBack::default();
-        let asked = monitor.ask(&mut read_back);
-        let [(0, found)] = asked.read(&read_back.read().unwrap()).unwrap()[..] else { panic!() };
+        let requested = monitor.request(&mut read_back);
+        let [(0, found)] = requested.read(&read_back.read().unwrap()).unwrap()[..] else { panic!() };
         assert!(found.largest_score.is_nan(), "{found:?}");
     }
 }

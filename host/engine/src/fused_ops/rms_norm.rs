@@ -78,8 +78,8 @@ impl CpuFunction for RmsNorm {
 mod tests {
     use super::*;
     use crate::{
-        cpu_ops::testing::compare,
         device::ComputeDevice,
+        fused_ops::testing::compare,
         tensor::{read_f32, testing::numbers},
     };
 

@@ -9,7 +9,7 @@ use super::sum;
     "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
     "x86_64+avx2+bmi1+bmi2+fma"
 ))]
-pub(in crate::cpu_ops) fn rms_norm(
+pub(in crate::fused_ops) fn rms_norm(
     x: &[f32],
     weight: &[f32],
     epsilon: f32,
@@ -31,7 +31,7 @@ pub(in crate::cpu_ops) fn rms_norm(
     "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
     "x86_64+avx2+bmi1+bmi2+fma"
 ))]
-pub(in crate::cpu_ops) fn rms_norm_backward(
+pub(in crate::fused_ops) fn rms_norm_backward(
     x: &[f32],
     weight: &[f32],
     inverses: &[f32],

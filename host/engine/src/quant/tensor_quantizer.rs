@@ -74,7 +74,7 @@ pub enum ScaleChange {
 
 /// A place where values are rounded.
 #[derive(Debug)]
-pub struct Site {
+pub struct TensorQuantizer {
     /// Name of the layer's weight: `h.0.attn.c_attn.weight`.
     pub layer: String,
     /// The role of the tensor in the layer.
@@ -106,7 +106,7 @@ pub struct History {
     pub kept: f32,
 }
 
-impl Site {
+impl TensorQuantizer {
     /// A site of whole tensors or consecutive groups, without a transform.
     #[must_use]
     pub fn new(

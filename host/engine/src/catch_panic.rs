@@ -6,7 +6,7 @@ use std::{
 };
 
 /// The result of `work`, or the first line of its panic's message. `work` must leave nothing half changed that is used later.
-pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+pub(crate) fn catch_panic<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(text(&*panic)))
 }
 

@@ -18,7 +18,7 @@ use crate::{
 pub struct AttentionMonitor {
     /// Measurements `[heads + 1]` by layer (the number of its weight) and micro-batch: the entropy of each head and the largest
     /// score.
-    seen: RefCell<Vec<(usize, Tensor<1>)>>,
+    measured: RefCell<Vec<(usize, Tensor<1>)>>,
 }
 
 /// The attention of a layer over the micro-batches of a step.
@@ -34,24 +34,28 @@ pub struct AttentionStats {
 
 /// The requested measurements of a step's attention.
 #[derive(Debug)]
-pub struct AskedAttention(Vec<(usize, Slot)>);
+pub struct RequestedAttention(Vec<(usize, Slot)>);
 
 impl AttentionMonitor {
     /// Records a layer of a micro-batch: `[heads + 1]`, outside of any autodiff graph.
-    pub fn see(&self, layer: usize, stats: Tensor<1>) {
-        self.seen.borrow_mut().push((layer, stats));
+    pub fn record(&self, layer: usize, stats: Tensor<1>) {
+        self.measured.borrow_mut().push((layer, stats));
     }
 
     /// Requests all recorded measurements.
     #[must_use]
-    pub fn ask(self, read_back: &mut ReadBack) -> AskedAttention {
-        AskedAttention(
-            self.seen.into_inner().into_iter().map(|(layer, stats)| (layer, read_back.ask(stats))).collect(),
+    pub fn request(self, read_back: &mut ReadBack) -> RequestedAttention {
+        RequestedAttention(
+            self.measured
+                .into_inner()
+                .into_iter()
+                .map(|(layer, stats)| (layer, read_back.request(stats)))
+                .collect(),
         )
     }
 }
 
-impl AskedAttention {
+impl RequestedAttention {
     /// The attention of each recorded layer, in the order of their parameters.
     ///
     /// # Errors
@@ -91,7 +95,7 @@ fn summary(micro_batches: &[&[f32]]) -> Option<AttentionStats> {
     })
 }
 
-/// The input of [`AttentionMonitor::see`], from scores with -inf in the future and their softmax, both `[batch, heads, block,
+/// The input of [`AttentionMonitor::record`], from scores with -inf in the future and their softmax, both `[batch, heads, block,
 /// block]`.
 #[must_use]
 pub fn measure(scores: Tensor<4>, softmax: Tensor<4>) -> Tensor<1> {

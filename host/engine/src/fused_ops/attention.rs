@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 pub use self::{
     head::AttentionShape,
-    monitor::{AskedAttention, AttentionMonitor, AttentionStats},
+    monitor::{AttentionMonitor, AttentionStats, RequestedAttention},
 };
 use self::{
     head::{Head, QUERY_BLOCK, causal_rows},
@@ -77,7 +77,7 @@ pub fn causal(
     // The CPU executes operations when they are called.
     if let (Some((monitor, layer)), Some(measured)) = (monitor, measured.as_ref().and_then(|cell| cell.get()))
     {
-        monitor.see(layer, untracked(tensor::flat(measured.clone(), &device)));
+        monitor.record(layer, untracked(tensor::flat(measured.clone(), &device)));
     }
     y
 }
@@ -117,7 +117,7 @@ fn reference(
     let scores = scores.mask_fill(future, f32::NEG_INFINITY);
     let softmax = activation::softmax(scores.clone(), 3);
     if let Some((monitor, layer)) = monitor {
-        monitor.see(layer, monitor::measure(untracked(scores), untracked(softmax.clone())));
+        monitor.record(layer, monitor::measure(untracked(scores), untracked(softmax.clone())));
     }
     let softmax = mask.into_iter().fold(softmax, |softmax, mask| softmax * mask);
     let softmax = scope.observe("softmax", softmax);

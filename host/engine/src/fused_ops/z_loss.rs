@@ -88,8 +88,8 @@ impl CpuFunction for ZLoss {
 mod tests {
     use super::*;
     use crate::{
-        cpu_ops::testing::compare,
         device::ComputeDevice,
+        fused_ops::testing::compare,
         tensor::{read_f32, testing::numbers},
     };
 

@@ -118,8 +118,8 @@ impl CpuFunction for Scales {
 mod tests {
     use super::*;
     use crate::{
-        cpu_ops::testing::compare,
         device::ComputeDevice,
+        fused_ops::testing::compare,
         tensor::{flat, read_f32, testing::numbers},
     };
 

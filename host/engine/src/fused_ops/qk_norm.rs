@@ -109,8 +109,8 @@ impl CpuFunction for QkNorm {
 mod tests {
     use super::*;
     use crate::{
-        cpu_ops::testing::compare,
         device::ComputeDevice,
+        fused_ops::testing::compare,
         tensor::{read_f32, testing::numbers},
     };
 

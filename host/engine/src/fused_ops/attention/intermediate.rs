@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::head::{AttentionShape, Head, causal_rows};
 use crate::{
-    cpu_ops::{
+    fused_ops::{
         function::{CpuFunction, SavedTensors},
         loops,
     },

@@ -9,20 +9,20 @@ const PART: usize = 1 << 16;
 
 /// The numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SmallNumbers {
+pub enum PackedInts {
     /// All are below 256.
     Bytes(Arc<Vec<u8>>),
     /// Some may be larger.
     Words(Arc<Vec<u16>>),
 }
 
-impl Default for SmallNumbers {
+impl Default for PackedInts {
     fn default() -> Self {
         Self::Bytes(Arc::default())
     }
 }
 
-impl SmallNumbers {
+impl PackedInts {
     /// `len` zeros that count up to at least `largest`.
     #[must_use]
     pub fn zeros(len: usize, largest: u16) -> Self {
@@ -124,28 +124,26 @@ mod tests {
     #[test]
     fn numbers_are_what_they_were_in_one_byte_or_two() {
         for numbers in [vec![], vec![0, 255, 7], vec![0, 256, 65_535]] {
-            let small = SmallNumbers::new(numbers.clone());
-            assert_eq!(matches!(small, SmallNumbers::Bytes(_)), !numbers.contains(&256));
+            let small = PackedInts::new(numbers.clone());
+            assert_eq!(matches!(small, PackedInts::Bytes(_)), !numbers.contains(&256));
             assert_eq!(small.part(0..small.len()), numbers);
         }
-        assert_eq!(SmallNumbers::new(vec![1, 2, 3, 4]).part(1..3), [2, 3]);
+        assert_eq!(PackedInts::new(vec![1, 2, 3, 4]).part(1..3), [2, 3]);
     }
 
     #[test]
     fn bytes_end_at_their_largest_and_rows_need_all() {
         let next = |old: u16, x: f32| if x < 1.0 { old.saturating_add(1) } else { 0 };
-        let mut small = SmallNumbers::zeros(4, 255);
+        let mut small = PackedInts::zeros(4, 255);
         for _ in 0..300 {
             small.update(&[0.0, 0.0, 0.0, 2.0], next);
         }
-        assert_eq!(small, SmallNumbers::Bytes(Arc::new(vec![255, 255, 255, 0])));
+        assert_eq!(small, PackedInts::Bytes(Arc::new(vec![255, 255, 255, 0])));
         assert_eq!([1, 2, 4].map(|width| small.rows_from(255, width)), [3, 1, 0]);
-        let mut large = SmallNumbers::zeros(1, 256);
+        let mut large = PackedInts::zeros(1, 256);
         (0..300).for_each(|_| large.update(&[0.0], next));
         assert_eq!((large.rows_from(300, 1), large.rows_from(301, 1)), (1, 0));
         assert_eq!(large.up_to(255).part(0..1), [255]);
-        assert!(
-            matches!(SmallNumbers::new(vec![3]).up_to(256), SmallNumbers::Words(numbers) if *numbers == [3])
-        );
+        assert!(matches!(PackedInts::new(vec![3]).up_to(256), PackedInts::Words(numbers) if *numbers == [3]));
     }
 }
