@@ -130,3 +130,48 @@ fn every_definition_is_used_and_in_the_reference() {
         assert!(names.iter().any(|name| page.contains(&format!("| `{name}"))), "{}", definition.name);
     }
 }
+
+/// Subscribers in GPU builds have more methods.
+#[cfg(not(feature = "gpu"))]
+mod subscribers {
+    use altgrad_engine::{
+        metrics::update_metrics::UpdateMetrics,
+        optimizer::{UpdateEvent, UpdateSubscriber, Wanted},
+    };
+
+    use super::*;
+
+    /// Records what it receives of each update.
+    struct Received(Wanted, Vec<(usize, bool)>);
+
+    impl UpdateSubscriber for Received {
+        fn wants(&self) -> Wanted {
+            self.0
+        }
+
+        fn updated(&mut self, event: &UpdateEvent<'_>) {
+            let values = event.values.as_ref();
+            let lengths = values.map(|values| [values.before.len(), values.after.len()]);
+            assert!(lengths.is_none_or(|lengths| lengths == [event.spec.len(); 2]));
+            self.1.push((event.id, values.is_some()));
+        }
+    }
+
+    /// A subscriber receives every parameter's update once, and values only if it wants them. It changes no weight.
+    #[test]
+    fn a_subscriber_receives_what_it_wants_and_changes_nothing() {
+        let updated = |subscriber: &mut dyn UpdateSubscriber| {
+            let ReadyRun { setup, mut state, .. } = ready("none");
+            let (grads, outputs) = step::compute_gradients(&setup, &mut state, 0, None).unwrap();
+            state.update(grads, &outputs.rounding, 1e-2, subscriber).unwrap();
+            (state.params.layout.specs.len(), state.weights().unwrap())
+        };
+        let (count, weights) = updated(&mut UpdateMetrics::off());
+        for wanted in [Wanted::default(), Wanted { gradients: true, values: true }] {
+            let mut received = Received(wanted, Vec::new());
+            assert_eq!(updated(&mut received).1, weights, "{wanted:?}");
+            let expected: Vec<(usize, bool)> = (0..count).map(|id| (id, wanted.values)).collect();
+            assert_eq!(received.1, expected, "{wanted:?}");
+        }
+    }
+}

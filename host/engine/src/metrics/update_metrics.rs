@@ -31,6 +31,7 @@ use super::{
 use crate::{
     device::ComputeDevice,
     model::{Layout, layout::ParamSpec},
+    optimizer::{UpdateEvent, UpdatedValues},
     quant::WeightGrid,
 };
 
@@ -211,29 +212,26 @@ impl UpdateMetrics {
         self.dead.count(param, grad, self.clipped);
     }
 
-    /// Records a parameter's step, of parameters in the layout's order. `old` is the grid to which it was rounded, `new` the grid
-    /// on which it is stored afterwards, without master weights; `lost` is the loss by that rounding.
-    pub fn update(
-        &mut self,
-        param: usize,
-        spec: &ParamSpec,
-        step: Step<'_>,
-        (lost, ends): (Option<UpdateLoss>, Option<GridEnds>),
-        [old, new]: [Option<&WeightGrid<'_>>; 2],
-    ) {
+    /// Records the update of a parameter, of parameters in the layout's order.
+    pub(super) fn update(&mut self, event: &UpdateEvent<'_>, values: &UpdatedValues<'_>) {
+        let (param, spec) = (event.id, event.spec);
+        let UpdatedValues { before, intended, after, is_rounded, grids: [old, new], .. } = *values;
         if self.due.parameters {
+            let step = Step { before, after, grad: event.grad };
             // A return over three steps is detected only for consecutive steps.
             let past = self.past.get_mut(param).filter(|_| self.config.every == 1);
             let mut update = match new.or(old).and_then(MeasuredGrid::new) {
                 Some(grid) => Update::stored(step, grid.stored(), past),
                 None => Update::unstored(step),
             };
-            update.lost = lost;
+            update.lost = is_rounded.then(|| UpdateLoss::of(before, intended, after, values.residuals));
             put(&mut self.measured.updates, param, update);
+            let grid = old.filter(|_| is_rounded || values.has_grid_rule);
+            let ends = grid.and_then(|grid| GridEnds::of(intended, grid, values.momentum));
             put(&mut self.measured.ends, param, ends);
         }
-        self.scales([old, new], param, spec.len(), || Some(step.before.to_vec()));
-        self.measure_weights(param, spec, (step.before, step.grad), old);
+        self.scales([old, new], param, spec.len(), || Some(before.to_vec()));
+        self.measure_weights(param, spec, (before, event.grad), old);
     }
 
     /// Compares the grids of a parameter before and after its step; `before` gives its values before.

@@ -5,10 +5,10 @@ use altgrad_base::diagnostic::Diagnostic;
 #[cfg(feature = "gpu")]
 use burn::tensor::Tensor;
 
+use super::update_metrics::UpdateMetrics;
 #[cfg(feature = "gpu")]
-use super::device_counts::DeviceCounts;
-use super::{grid_ends::GridEnds, update_loss::UpdateLoss, update_metrics::UpdateMetrics, updates::Step};
-use crate::optimizer::{UpdateEvent, UpdateSubscriber, UpdatedValues, Wanted};
+use super::{device_counts::DeviceCounts, update_loss::UpdateLoss};
+use crate::optimizer::{UpdateEvent, UpdateSubscriber, Wanted};
 #[cfg(feature = "gpu")]
 use crate::{
     model::layout::{ParamId, ParamSpec},
@@ -24,13 +24,9 @@ impl UpdateSubscriber for UpdateMetrics {
 
     fn updated(&mut self, event: &UpdateEvent<'_>) {
         self.gradient(event.id, event.grad);
-        let Some(values) = &event.values else { return };
-        let UpdatedValues { before, intended, after, is_rounded, has_grid_rule, .. } = *values;
-        let lost = is_rounded.then(|| UpdateLoss::of(before, intended, after, values.residuals));
-        let grid = values.grids[0].filter(|_| is_rounded || has_grid_rule);
-        let ends = grid.and_then(|grid| GridEnds::of(intended, grid, values.momentum));
-        let step = Step { before, after, grad: event.grad };
-        self.update(event.id, event.spec, step, (lost, ends), values.grids);
+        if let Some(values) = &event.values {
+            self.update(event, values);
+        }
     }
 
     #[cfg(feature = "gpu")]

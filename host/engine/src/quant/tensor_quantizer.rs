@@ -72,7 +72,7 @@ pub enum ScaleChange {
     Hysteresis,
 }
 
-/// A place where values are rounded.
+/// The rounding at one site: a role of a layer.
 #[derive(Debug)]
 pub struct TensorQuantizer {
     /// Name of the layer's weight: `h.0.attn.c_attn.weight`.

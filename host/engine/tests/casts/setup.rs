@@ -2,7 +2,11 @@
 //! description of casts.
 
 use altgrad_casts::CastError;
-use altgrad_engine::{quant::Role, setup::linear_layers, trace::TraceScope};
+use altgrad_engine::{
+    quant::{QuantPass, Role},
+    setup::linear_layers,
+    trace::TraceScope,
+};
 use burn::tensor::{Tensor, TensorData};
 
 use super::{Bench, MODEL, TOKENS};
@@ -167,11 +171,11 @@ fn transformed_weights_lie_on_no_grid() {
     for (transform, has_grid) in [("", true), ("transform = { hadamard = 8 }", false)] {
         let bench = Bench::new(&format!("{linear}{transform}"));
         let layer = bench.layout.blocks[0].c_fc.weight;
-        let grid = bench.quant.future_weight_grid(layer, &bench.layout.specs[layer].shape);
+        let grid = bench.quant.plan.future_weight_grid(layer, &bench.layout.specs[layer].shape);
         assert_eq!(grid.is_some(), has_grid, "{transform}");
-        let known = (bench.quant.weight_format(layer).is_some(), bench.quant.has_one_scale(layer));
+        let known = (bench.quant.plan.weight_format(layer).is_some(), bench.quant.plan.has_one_scale(layer));
         assert_eq!(known, (has_grid, has_grid), "{transform}");
-        let lost = bench.quant.weight_grid_before_transform(layer, &bench.layout.specs[layer].shape);
+        let lost = bench.quant.plan.weight_grid_before_transform(layer, &bench.layout.specs[layer].shape);
         assert_eq!(lost.is_some(), !has_grid, "{transform}");
     }
 }
@@ -181,7 +185,7 @@ fn transformed_weights_lie_on_no_grid() {
 fn bits_per_value_count_all_scales_of_a_row() {
     for (block, bits) in [("12", 11.0), ("[2, 12]", 9.5), ("'tensor'", 8.0)] {
         let bench = Bench::new(&format!("[quant]\nweight = 'E4M3'\nblock = {block}"));
-        let layers = linear_layers(&bench.quant, &bench.layout, &bench.device);
+        let layers = linear_layers(&bench.quant.plan, &bench.layout, &bench.device);
         assert_eq!(layers[0]["weight"]["bits_per_value"], bits, "{block}");
     }
 }
