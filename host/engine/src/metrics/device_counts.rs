@@ -16,7 +16,7 @@ use crate::{
     read_back::{ReadBack, Slot},
 };
 
-/// RequestedCounts counts.
+/// The requested counts of an update.
 #[derive(Debug)]
 struct RequestedCounts {
     id: ParamId,
