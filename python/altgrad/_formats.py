@@ -81,6 +81,7 @@ class Format(Unchanging):
         plugins = _loaded.get(name.split(":")[0]) or _of_package()
         self._core: _core.Format = plugins.format(full)
         self._info: dict[str, Any] = self._core.info()
+        self._stairs: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._info["variants"] = plugins.variants(name.split(":")[0])
 
     def __repr__(self) -> str:
@@ -111,6 +112,21 @@ class Format(Unchanging):
         values = np.empty(1 << self.bits, dtype=np.float32)
         self._core.table(values)
         return values
+
+    def _steps(self, rounding: str) -> tuple[np.ndarray, np.ndarray]:
+        """Rounding in a mode without random bits as steps: for each finite value but the least, the smallest f32 that is rounded to it;
+        and the values in order."""
+        if rounding not in self._stairs:
+            table = self.table
+            # The sum turns -0 into 0.
+            points = np.unique(table[np.isfinite(table)] + np.float32(0))
+            below, above = _ordered(points[:-1]), _ordered(points[1:])
+            while (above - below > 1).any():
+                middle = (below + above) // 2
+                reaches = self.fake_quant(_of_order(middle), rounding=rounding) >= points[1:]
+                below, above = np.where(reaches, below, middle), np.where(reaches, middle, above)
+            self._stairs[rounding] = _of_order(above), points
+        return self._stairs[rounding]
 
     def scales(self, x: Any, *, axis: int = -1, block: Any = None) -> np.ndarray:
         """Scales that map the largest magnitude of each block to the format's target: `target / amax`, within the limits of
@@ -201,6 +217,17 @@ class Format(Unchanging):
         result = np.empty(array.shape, dtype=np.float32)
         self._core.decode(array.reshape(-1), result.reshape(-1), blocks.scales(scale), blocks.core)
         return back(result)
+
+
+def _ordered(x: np.ndarray) -> np.ndarray:
+    """Integers in the order of f32 numbers."""
+    bits = x.view(np.int32).astype(np.int64)
+    return np.where(bits < 0, -(bits & 0x7FFF_FFFF), bits)
+
+
+def _of_order(order: np.ndarray) -> np.ndarray:
+    bits = np.where(order < 0, -order | 0x8000_0000, order)
+    return bits.astype(np.uint32).view(np.float32)
 
 
 def _unpickled(name: str, library: str, sha256: str) -> Format:

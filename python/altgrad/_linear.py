@@ -243,7 +243,7 @@ class QuantLinear(QuantLayer, nn.Linear):
     bias and its gradient are not rounded to a format. Forward passes in training mode are steps: delayed scales follow from the
     magnitudes of earlier ones. `state_dict` has `step` and these magnitudes (`_extra_state`), so that a restored layer goes on with the
     same bits; load the state of an `nn.Linear` before it is replaced. A layer that runs twice before its backward pass, as under
-    `torch.utils.checkpoint`, warns if its casts depend on earlier steps. Raises ValueError for transforms that do not cancel in a product, and
+    `torch.utils.checkpoint`, warns if its casts depend on the step. Raises ValueError for transforms that do not cancel in a product, and
     for a recipe with `[[quant.schedule]]`.
     """
 

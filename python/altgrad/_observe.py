@@ -19,7 +19,7 @@ from . import _kinds, _read
 from ._casts import Cast, Recipe
 from ._folder import Folder
 from ._linear import QuantLayer
-from ._rounding import statistics
+from ._rounding import round_rows
 
 # By role, whether a second use of the tensor; those of linear layers first.
 _LINEAR = {
@@ -237,7 +237,7 @@ class Observation:
         """Adds a matrix to the sums of this step."""
         if x.numel() == 0:
             return
-        x = x.resolve_neg().to("cpu", torch.float32).contiguous().numpy()
+        x = x.to("cpu", torch.float32).contiguous()
         for name, cast in self._casts.items():
             if isinstance(cast, Recipe):
                 if role not in _LINEAR:
@@ -245,9 +245,9 @@ class Observation:
                 cast, source, _ = cast.cast(role, layer)
                 if cast is None or source == "reuse":
                     continue
-            seen = statistics(cast, x)
+            _, seen = round_rows(cast, x)
             at_one = self._unscaled.setdefault(cast.format.name, Cast(f'format = "{cast.format.name}", block = "none"'))
-            unscaled = statistics(at_one, x)
+            _, unscaled = round_rows(at_one, x)
             sums = self._sums.setdefault((layer, role, name), dict.fromkeys(_SUMS, 0) | {"amax": -1.0, "unscaled": [0, 0]})
             if seen["amax"] > sums["amax"]:
                 sums |= {"amax": seen["amax"], "scale": seen["scale"]}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -83,8 +82,8 @@ class Use:
 
     @property
     def depends_on_steps(self) -> bool:
-        """True if values depend on earlier steps."""
-        return self.history is not None
+        """True if values depend on random bits or on earlier steps."""
+        return self.history is not None or (self.cast is not None and self.cast._core.is_random)
 
     @property
     def estimates(self) -> bool:
@@ -99,10 +98,9 @@ class Use:
         signs = bits.signs(self.name)
         amax = self.history.next() if self.history else None
         cast = self.cast._unscaled() if amax == 0 else self.cast
-        values = round_rows(cast, x, bits.rounding(self.site), signs, amax or None)
+        values, seen = round_rows(cast, x, bits.rounding(self.site), signs, amax or None)
         if self.history and records:
-            rotated = self.cast._rotate(x.detach().to("cpu", torch.float32).contiguous().numpy(), signs)
-            self.history.record(float(np.abs(rotated[np.isfinite(rotated)]).max(initial=0)))
+            self.history.record(seen["amax"])
         return values, self._blocked(cast, x, bits, amax or None) if self.estimates else None
 
     def _blocked(self, cast: Cast, x: Tensor, bits: Bits, amax: float | None) -> Tensor:
@@ -183,7 +181,7 @@ class Uses:
 
     @property
     def depends_on_steps(self) -> bool:
-        """True if the values of an operand depend on earlier steps."""
+        """True if the values of an operand depend on the number of the step, or on earlier steps."""
         return any(use.depends_on_steps for use in self.of.values())
 
     def second(self, name: str, x: Tensor | None, first: Tensor, bits: Bits, records: bool) -> Tensor:

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use altgrad_casts::{Axis, Block, CastError, Grid, Hadamard, NonFinite, Scaling, Shape, Signs};
+use altgrad_casts::{
+    Axis, Block, CastError, Grid, Hadamard, Layout, NonFinite, Operation, Scaling, Shape, Signs,
+};
 use altgrad_config::{
     AmaxChoice, RunConfig,
     cast::{CastSection, FirstScaleChoice, ResolvedCast, ZeroBlockChoice, read_cast},
@@ -19,8 +21,9 @@ use wildmatch::WildMatch;
 use crate::{
     errors::exception,
     ffi::{Source, Target},
-    format::Format,
+    format::{Format, statistics},
     parts,
+    round::{self, Keys},
 };
 
 /// A cast without its format's code.
@@ -46,7 +49,7 @@ fn bytes_of<'py>(py: Python<'py>, values: &[f32]) -> Bound<'py, PyBytes> {
     PyBytes::new(py, &values.iter().flat_map(|x| x.to_ne_bytes()).collect::<Vec<u8>>())
 }
 
-fn refusal(error: &CastError) -> PyErr {
+pub(crate) fn refusal(error: &CastError) -> PyErr {
     PyValueError::new_err(format!("{error}\nhint: {}", error.hint()))
 }
 
@@ -75,6 +78,13 @@ impl Cast {
             Signs::Seed => "seed",
         };
         Some((size, signs))
+    }
+
+    /// True if values depend on random bits.
+    #[getter]
+    fn is_random(&self) -> bool {
+        let has_random_signs = self.cast.transform.is_some_and(|transform| transform.signs == Signs::Seed);
+        self.cast.rounding == altgrad_casts::Rounding::Stochastic || has_random_signs
     }
 
     /// The use of magnitudes of earlier steps, if scales follow from them.
@@ -127,6 +137,71 @@ impl Cast {
         Ok(())
     }
 
+    /// Rounds the rows of a matrix of f32 in C order to values; returns the statistics, and the scale where there is only one. Keys and
+    /// `amax` are those of `apply`.
+    #[allow(clippy::too_many_arguments)]
+    fn round<'py>(
+        &self,
+        py: Python<'py>,
+        format: &Format,
+        source: &Bound<'py, PyAny>,
+        target: &Bound<'py, PyAny>,
+        rows: usize,
+        key: Key,
+        signs: Key,
+        amax: Option<f32>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let source = Source::<f32>::new(source)?;
+        let mut target = Target::<f32>::new(target, &source)?;
+        let (source, target) = (source.elements(), target.elements());
+        let shape = shape(source, target, rows)?;
+        let keys = Keys { rounding: random(key), signs: random(signs) };
+        let (cast, plugin) = (self.at(amax), &format.plugin);
+        let rounded = py.detach(|| round::round(&cast, plugin, source, target, shape, &keys))?;
+        let dict = statistics(py, &rounded.stats, source.len())?;
+        dict.set_item("scale", rounded.scale)?;
+        Ok(dict)
+    }
+
+    /// What operations on another device need to compute the values of a matrix: rows and columns of a block, whether elements that are
+    /// not finite poison theirs, whether scales divide elements and values, and the rounding. None for casts that need more.
+    fn plan<'py>(
+        &self,
+        py: Python<'py>,
+        rows: usize,
+        columns: usize,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some((rounding, [quantize, dequantize])) = round::elementwise(&self.cast) else {
+            return Ok(None);
+        };
+        let [high, wide] = Layout::new(self.cast.block, Shape { rows, columns }, Axis::Rows).block;
+        let plan = PyDict::new(py);
+        plan.set_item("block", (high, wide))?;
+        plan.set_item("poisons", self.cast.scaling.nonfinite == NonFinite::Poison)?;
+        plan.set_item("divides", (quantize == Operation::Divide, dequantize == Operation::Divide))?;
+        plan.set_item("rounding", rounding)?;
+        Ok(Some(plan))
+    }
+
+    /// The encode and decode scale of blocks with these largest magnitudes, in two arrays. NaN stands for a block with an element that
+    /// is not finite. Refused for scales that depend on more.
+    fn scales(
+        &self,
+        format: &Format,
+        magnitudes: &Bound<'_, PyAny>,
+        encode: &Bound<'_, PyAny>,
+        decode: &Bound<'_, PyAny>,
+        amax: Option<f32>,
+    ) -> PyResult<()> {
+        let magnitudes = Source::<f32>::new(magnitudes)?;
+        let mut encode = Target::<f32>::new(encode, &magnitudes)?;
+        let mut decode = Target::<f32>::new(decode, &magnitudes)?;
+        let pairs = round::scales(&self.at(amax), &format.plugin, magnitudes.elements())?;
+        let targets = encode.elements().iter_mut().zip(decode.elements());
+        targets.zip(pairs).for_each(|((encode, decode), pair)| [*encode, *decode] = pair);
+        Ok(())
+    }
+
     /// Applies the cast to a matrix of f32, in C order. `key` gives the bits of stochastic rounding, `signs` those of a transform.
     /// `amax` replaces the magnitudes of the matrix in its scale.
     ///
@@ -148,15 +223,11 @@ impl Cast {
         let source = Source::<f32>::new(source)?;
         let mut target = Target::<f32>::new(target, &source)?;
         let (source, target) = (source.elements(), target.elements());
-        if source.len() != target.len() || rows == 0 || !source.len().is_multiple_of(rows) {
-            return Err(PyValueError::new_err("the matrix has no rows, or results have another size"));
-        }
-        let shape = Shape { rows, columns: source.len() / rows };
+        let shape = shape(source, target, rows)?;
         let axis = if along_rows { Axis::Rows } else { Axis::Columns };
         let (key, signs) = (random(key), random(signs));
         let plugin = &format.plugin;
-        let mut cast = self.cast;
-        cast.scaling.amax = amax.or(cast.scaling.amax);
+        let cast = self.at(amax);
         let (applied, scaled) = py.detach(|| -> PyResult<_> {
             let grid = Grid::new(&plugin.spec, &plugin.conventions)
                 .map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -190,6 +261,23 @@ impl Cast {
         dict.set_item("tensor_scale", applied.tensor_scale)?;
         Ok(dict)
     }
+}
+
+impl Cast {
+    /// The cast with this magnitude in place of those of the matrix, if there is one.
+    fn at(&self, amax: Option<f32>) -> altgrad_casts::Cast {
+        let mut cast = self.cast;
+        cast.scaling.amax = amax.or(cast.scaling.amax);
+        cast
+    }
+}
+
+/// The shape of a matrix, whose results have the same size.
+fn shape(source: &[f32], target: &[f32], rows: usize) -> PyResult<Shape> {
+    if source.len() != target.len() || rows == 0 || !source.len().is_multiple_of(rows) {
+        return Err(PyValueError::new_err("the matrix has no rows, or results have another size"));
+    }
+    Ok(Shape { rows, columns: source.len() / rows })
 }
 
 /// The table `[quant]` of a run file, its recipe applied.

@@ -331,7 +331,11 @@ impl Format {
     }
 }
 
-fn statistics<'py>(py: Python<'py>, stats: &QuantStats, elements: usize) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn statistics<'py>(
+    py: Python<'py>,
+    stats: &QuantStats,
+    elements: usize,
+) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("elements", elements)?;
     dict.set_item("amax", stats.amax)?;

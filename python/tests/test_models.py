@@ -250,9 +250,11 @@ class Models(unittest.TestCase):
     def test_a_layer_that_runs_again_in_its_backward_pass_warns(self):
         from torch.utils.checkpoint import checkpoint
 
-        for recipe, warns in (("te_delayed", True), ("te_current", False)):
+        text = '[quant]\nweight = "E4M3"\nrounding = "stochastic"\n'
+        stochastic = altgrad.Recipe.from_toml(text)
+        for recipe, warns in (("te_delayed", True), (stochastic, True), ("te_current", False)):
             for reentrant in (False, True):
-                with self.subTest(recipe, reentrant=reentrant), warnings.catch_warnings(record=True) as found:
+                with self.subTest(str(recipe), reentrant=reentrant), warnings.catch_warnings(record=True) as found:
                     warnings.simplefilter("always")
                     layer = quantized.QuantLinear(16, 16, recipe=recipe, layer="h.0.c")
                     x = torch.ones(2, 16, requires_grad=True)
@@ -276,6 +278,40 @@ class Models(unittest.TestCase):
             torch.testing.assert_close(layer(x), convolution(x))
         with self.assertRaisesRegex(ValueError, "another width"):
             quantized.QuantLayer.from_layer(nn.Conv1d(4, 4, 3), recipe="mxfp8")
+
+    def test_operations_of_other_devices_have_the_same_bits(self):
+        """The operations that compute casts on other devices, here on the CPU, and the compiled half."""
+        from altgrad._rounding import by_operations, round_rows
+
+        random = np.random.default_rng(0)
+        x = (random.normal(size=(50, 70)) * np.exp2(random.integers(-12, 12, size=(50, 1)))).astype(np.float32)
+        x[3], x[4, 5] = 0, -0.0
+        bad = x.copy()
+        bad[7, 9], bad[20, 3] = np.inf, np.nan
+        casts = {f"{name}, {rounding}": altgrad.Cast(f'format = "{name}", rounding = "{rounding}"') for name in altgrad.formats() for rounding in ("nearest-even", "nearest-away", "toward-zero")}
+        casts |= {"none": altgrad.Cast('format = "E4M3", block = "none"'), "tiles": altgrad.Cast('format = "E2M1", block = [16, 32]')}
+        for name in altgrad.Recipe.names():
+            for use in ("weight", "activation", "grad", "grad_wgrad"):
+                found, *_ = altgrad.Recipe(name).cast(use)
+                if found is not None:
+                    casts[f"{name}, {use}"] = found
+        done = 0
+        for name, cast in casts.items():
+            plan = cast._core.plan(*x.shape)
+            if plan is None:
+                continue
+            done += 1
+            for matrix in (x, bad):
+                with self.subTest(name, special=matrix is bad):
+                    tensor = torch.from_numpy(matrix)
+                    expected, seen = round_rows(cast, tensor)
+                    values, own = by_operations(cast, tensor, plan, None)
+                    np.testing.assert_array_equal(values.numpy(), expected.numpy())
+                    for key in ("amax", "scale"):
+                        np.testing.assert_array_equal(*(np.float32(np.nan if part[key] is None else part[key]) for part in (own, seen)))
+                    if matrix is x:
+                        np.testing.assert_array_equal(expected.numpy(), cast.apply(x).values)
+        self.assertGreater(done, 60)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def captured(model, run):
     return {key: matrix.contiguous().numpy() for key, matrix in found.items()}
 
 
-def statistics(x, values, scaled_most, scale):
+def statistics(x, values):
     """Section 7.4 of docs/numerics.md, of finite matrices."""
     wide, rounded = x.astype(np.float64), values.astype(np.float64)
     error = ((rounded - wide) ** 2).sum()
@@ -101,16 +101,16 @@ class Observed(unittest.TestCase):
             with self.subTest(layer, role=role, format=name):
                 x = tensors[layer, role]
                 values, scales = self.of_host(CASTS[name], x)
-                for key, expected in statistics(x, values, None, None).items():
+                for key, expected in statistics(x, values).items():
                     found = row[key]
                     if key == "sqnr_db" and expected is not None:
-                        # Sums of f64 in another order.
-                        self.assertAlmostEqual(found, expected, delta=1e-9)
+                        # Formats add squares of some elements in f32 first.
+                        self.assertAlmostEqual(found, expected, delta=1e-6)
                     else:
                         self.assertEqual(found, expected, key)
                 if name == "E4M3":
                     self.assertEqual(np.float32(1) / np.float32(row["scale"]), scales[0])
-                own = _rounding.round_rows(casts[name], torch.from_numpy(x))
+                own, _ = _rounding.round_rows(casts[name], torch.from_numpy(x))
                 np.testing.assert_array_equal(own.numpy().view(np.uint32), values.view(np.uint32))
 
     def test_values_are_those_of_the_host(self):
@@ -168,7 +168,7 @@ class Observed(unittest.TestCase):
         x = model[0].weight.detach().numpy()
         values = altgrad.Recipe("mxfp8").cast("weight")[0].apply(x).values
         row = next(row for row in seen.rows if (row["layer"], row["role"], row["format"]) == ("0.weight", "weight", "mxfp8"))
-        self.assertAlmostEqual(row["sqnr_db"], statistics(x, values, None, None)["sqnr_db"], delta=1e-9)
+        self.assertAlmostEqual(row["sqnr_db"], statistics(x, values)["sqnr_db"], delta=1e-6)
 
     def test_rounded_layers_and_evaluations(self):
         model = quantized.quantize_linears(mlp(), "te_current")
