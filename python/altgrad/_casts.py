@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,8 @@ class Applied:
     """The same as bytes, if they are stored as E8M0 or E4M3."""
     tensor_scale: float | None
     """The decode scale of the tensor, if there is one."""
+    overflow: int
+    """Elements beyond the format's largest value, which saturate."""
 
 
 class Cast(Unchanging):
@@ -75,7 +78,7 @@ class Cast(Unchanging):
         values = np.empty_like(array)
         if array.size == 0:
             codes = np.empty(array.shape, dtype=_arrays.code_type(self.format.bits))
-            return Applied(back(values), codes, np.empty((0, 0), dtype=np.float32), None, None)
+            return Applied(back(values), codes, np.empty((0, 0), dtype=np.float32), None, None, 0)
         drawn, along_rows = _arrays.key(key), axis == "rows"
         rows, core = array.shape[0], self.format._core
         seen = self._core.apply(core, array, values, rows, along_rows, drawn, drawn, amax, False)
@@ -85,7 +88,13 @@ class Cast(Unchanging):
         if stored is not None:
             stored = np.frombuffer(stored, dtype=np.uint8).reshape(seen["scale_shape"])
         codes = codes.astype(_arrays.code_type(self.format.bits))
-        return Applied(back(values), codes, scales, stored, seen["tensor_scale"])
+        if seen["collapsed"]:
+            warnings.warn(
+                f"{seen['collapsed']} blocks of about equal values became about 0: rule rms scales by their standard "
+                "deviation about the mean; use a transform before it, or rule floor",
+                stacklevel=2,
+            )
+        return Applied(back(values), codes, scales, stored, seen["tensor_scale"], seen["overflow"])
 
     def _round(
         self, x: np.ndarray, key: tuple[int, int, int], signs: tuple[int, int, int], amax: float | None = None

@@ -11,8 +11,6 @@ import numpy as np
 from . import _arrays, _core
 
 _FOLDER = Path(__file__).parent / "plugins"
-# With its inverse the range of scales.
-_LEAST_SCALE = np.float32(2.0**-126)
 _shipped: _core.Plugins | None = None
 _loaded: dict[str, _core.Plugins] = {}
 
@@ -134,9 +132,9 @@ class Format(Unchanging):
         blocked axes divided, rounded up."""
         array, _ = _arrays.floats(x)
         amax = _arrays.Blocks(array.shape, block, axis).amax(array)
-        with np.errstate(divide="ignore", over="ignore"):
-            scales = np.float32(self._info["amax_target"]) / amax
-        return np.where(amax == 0, np.float32(1), scales.clip(_LEAST_SCALE, 1 / _LEAST_SCALE))
+        scales = np.empty(amax.shape, dtype=np.float32)
+        self._core.scales(np.ascontiguousarray(amax).reshape(-1), scales.reshape(-1))
+        return scales
 
     def fake_quant(
         self,

@@ -1,6 +1,9 @@
 //! Casts on matrices, and the casts of a run file's `[quant]`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::CString,
+    path::{Path, PathBuf},
+};
 
 use altgrad_casts::{
     Axis, Block, CastError, Grid, Hadamard, Layout, NonFinite, Operation, Scaling, Shape, Signs,
@@ -12,7 +15,7 @@ use altgrad_config::{
 use altgrad_metrics::Role;
 use altgrad_plugin_api::{QuantParams, RandomKey};
 use pyo3::{
-    exceptions::PyValueError,
+    exceptions::{PyUserWarning, PyValueError},
     prelude::*,
     types::{PyBytes, PyDict},
 };
@@ -57,8 +60,12 @@ pub(crate) fn refusal(error: &CastError) -> PyErr {
 impl Cast {
     /// A cast from its text: a format, or keys as in TOML.
     #[new]
-    fn new(text: &str) -> PyResult<Self> {
-        let (section, _): (CastSection, _) = read_cast("the cast", text).map_err(exception)?;
+    fn new(py: Python<'_>, text: &str) -> PyResult<Self> {
+        let (section, _, idle): (CastSection, _, _) = read_cast("the cast", text).map_err(exception)?;
+        for key in idle {
+            let message = CString::new(key.message)?;
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &message, 2)?;
+        }
         Ok(Self { cast: section.cast(), format: section.format, history: None })
     }
 
@@ -259,6 +266,8 @@ impl Cast {
         let scale_codes = applied.scale_codes.as_deref();
         dict.set_item("scale_codes", scale_codes.map(|codes| PyBytes::new(py, codes)))?;
         dict.set_item("tensor_scale", applied.tensor_scale)?;
+        dict.set_item("overflow", applied.overflow)?;
+        dict.set_item("collapsed", applied.collapsed)?;
         Ok(dict)
     }
 }

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use altgrad_base::diagnostic::Diagnostic;
+use altgrad_casts::{Range, Scaling};
 use altgrad_config::{PluginsSection, RoundingChoice};
 use altgrad_loader::{FormatPlugin, Registry, rounding_mode};
 use altgrad_plugin_api::{
@@ -187,6 +188,19 @@ impl Format {
         let empty = pyo3::types::PyBytes::new(py, &[]);
         let mut target = Target::<f32>::new(target, &Source::<u8>::new(&empty)?)?;
         target.elements().copy_from_slice(&decoded);
+        Ok(())
+    }
+
+    /// The scales of blocks with these largest magnitudes.
+    fn scales(&self, amax: &Bound<'_, PyAny>, target: &Bound<'_, PyAny>) -> PyResult<()> {
+        let amax = Source::<f32>::new(amax)?;
+        let mut target = Target::<f32>::new(target, &amax)?;
+        let (amax, target) = (amax.elements(), target.elements());
+        check_lengths(amax.len(), target.len())?;
+        let range = Range::new(&self.values, &self.plugin.conventions);
+        let mut pairs = vec![[1.0; 2]; amax.len()];
+        Scaling::default().pairs(&range, amax, None, &mut pairs);
+        target.iter_mut().zip(&pairs).for_each(|(scale, [encode, _])| *scale = *encode);
         Ok(())
     }
 

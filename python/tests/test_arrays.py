@@ -168,6 +168,10 @@ class Arrays(unittest.TestCase):
             np.testing.assert_array_equal(E4M3.scales(x), np.float32(448) / np.abs(x))
             np.testing.assert_allclose(E4M3.fake_quant(x, scale="max"), x, rtol=1e-6)
         self.assertEqual([E4M3.scales(np.float32(x)) for x in (0, np.nan, np.inf)], [1, 1, 1])
+        # The largest value stays finite: 448 * fl(1 / scale).
+        largest = np.float32(3.4028235e38)
+        for form in map(altgrad.Format, altgrad.formats()):
+            self.assertTrue(np.isfinite(form.fake_quant(np.float32([largest, -largest]), scale="max")).all(), form.name)
 
     def test_statistics(self):
         x = np.float32([0.0, 1e-9, 3.0, 1e9, np.nan])

@@ -63,47 +63,60 @@ impl Scaling {
             return nan;
         }
         let mut amax = self.amax.unwrap_or(block.amax);
+        if amax == 0.0 && self.floor == 0.0 && block.is_infinite() {
+            return self.power(range, 0);
+        }
         if f64::from(amax) < self.floor && self.rule != Rule::Max {
             amax = self.floor as f32;
         }
         if amax == 0.0 && self.floor == 0.0 && !matches!(self.rule, Rule::Rms { .. }) {
             match self.zero {
-                ZeroBlock::One => return self.power(0),
-                ZeroBlock::Smallest => return self.power(-127),
+                ZeroBlock::One => return self.power(range, 0),
+                ZeroBlock::Smallest => return self.power(range, -127),
                 ZeroBlock::MinNormal => amax = f32::MIN_POSITIVE,
             }
         }
         match self.rule {
             Rule::Max => match (self.order, self.pow2 || self.storage == Storage::E8m0) {
-                (Order::Encode, true) => self.power(-floor_log2(self.encode(range, amax))),
+                (Order::Encode, true) => self.power(range, -floor_log2(self.encode(range, amax))),
                 // DeepGEMM keeps the exponent byte from 1 to 254; a byte of its own may be 0.
                 (Order::Decode, true) => {
                     let least = if self.storage == Storage::E8m0 { -127 } else { -126 };
                     let decode = self.decode(range, amax);
-                    self.power(if decode == 0.0 { least } else { ceil_log2(decode).max(least) })
+                    self.power(range, if decode == 0.0 { least } else { ceil_log2(decode).max(least) })
                 }
                 (Order::Encode, false) => {
                     let encode = self.encode(range, amax) * self.factor;
-                    BlockScale::finite(encode, 1.0 / encode.min(f32::MAX))
+                    self.within(range, encode, 1.0 / encode.min(f32::MAX))
                 }
                 (Order::Decode, false) => {
                     let decode = (self.decode(range, amax) / self.factor).min(f32::MAX);
-                    BlockScale::finite(1.0 / decode, decode)
+                    self.within(range, 1.0 / decode, decode)
                 }
             },
             rule => match rule.exponent(range, amax, block, self.margin) {
-                Some(e) => self.power(e),
+                Some(e) => self.power(range, e),
                 None if self.nonfinite == NonFinite::Poison => nan,
-                None => self.power(128 - range.emax() + self.margin),
+                None => self.power(range, 128 - range.emax() + self.margin),
             },
         }
     }
 
+    /// These scales, by which no value becomes infinite unless sources have it so.
+    #[inline(always)]
+    pub(crate) fn within(&self, range: &Range, encode: f32, decode: f32) -> BlockScale {
+        if self.nonfinite == NonFinite::Skip && encode < range.least_encode {
+            return BlockScale::finite(range.least_encode, 1.0 / range.least_encode);
+        }
+        BlockScale::finite(encode, decode)
+    }
+
     /// The decode scale `2^e`, as near as it can be stored.
     #[inline(always)]
-    fn power(&self, e: i32) -> BlockScale {
-        let (code, power) = e8m0(e);
-        let scale = BlockScale::finite(exp2(127 - i32::from(code)) * self.factor, power / self.factor);
+    fn power(&self, range: &Range, e: i32) -> BlockScale {
+        let most = if self.nonfinite == NonFinite::Skip { range.most_exponent } else { 127 };
+        let (code, power) = e8m0(e.min(most));
+        let scale = self.within(range, exp2(127 - i32::from(code)) * self.factor, power / self.factor);
         match self.storage {
             Storage::E8m0 => BlockScale { stored: power, code: Some(code), ..scale },
             _ => scale,

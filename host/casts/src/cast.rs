@@ -3,7 +3,7 @@
 use altgrad_plugin_api::RandomKey;
 
 use crate::{
-    Axis, Block, CastError, Grid, Hadamard, Layout, Operation, Rounding, Scaling, Shape,
+    Axis, Block, CastError, Grid, Hadamard, Layout, Operation, Rounding, Rule, Scaling, Shape,
     scale_rule::BlockStatistics, scaling::BlockScale,
 };
 
@@ -43,6 +43,8 @@ pub struct Prepared {
     scales: Vec<BlockScale>,
     tensor_scale: Option<f32>,
     dequantize: Operation,
+    overflow: usize,
+    collapsed: usize,
 }
 
 /// A matrix that went through a cast.
@@ -62,6 +64,10 @@ pub struct Applied {
     pub tensor_scale: Option<f32>,
     /// The blocks.
     pub layout: Layout,
+    /// Elements beyond the format's largest value by more than the rounding of the scale; they saturate.
+    pub overflow: usize,
+    /// Blocks of about equal values, which a scale from their standard deviation ([`Rule::Rms`]) takes to about zero.
+    pub collapsed: usize,
 }
 
 impl Cast {
@@ -77,6 +83,21 @@ impl Cast {
             return Err(CastError::fields(
                 "`scaling` has no effect with block none",
                 "leave it out, or set block to tensor, row, a number or a tile",
+            ));
+        }
+        if self.scaling.rule == Rule::Even
+            && matches!(self.rounding, Rounding::TowardZero | Rounding::NearestZero)
+        {
+            return Err(CastError::fields(
+                "`scaling.rule` is even, which rounds the largest magnitude to nearest, ties up, but `rounding` does not",
+                "use rounding nearest-even, or rule floor",
+            ));
+        }
+        let has_blocks = matches!(self.block, Block::Row | Block::Along(_) | Block::Tile(_));
+        if self.scaling.amax.is_some() && has_blocks && !self.scaling.tensor {
+            return Err(CastError::fields(
+                "`scaling.amax` = \"static\" needs one scale for the tensor",
+                "blocks take their scales from the current tensor: leave amax out; or use type e4m3 with tensor f32",
             ));
         }
         self.rounding.check(grid)?;
@@ -104,14 +125,18 @@ impl Cast {
             None => values.to_vec(),
         };
         let layout = Layout::new(self.block, shape, axis);
+        let mut blocks = vec![BlockStatistics::default(); layout.count()];
         let (scales, tensor_scale) = if self.block == Block::None {
             (vec![BlockScale::ONE], None)
         } else {
-            let mut blocks = vec![BlockStatistics::default(); layout.count()];
             for (block, range) in layout.runs() {
                 scaled[range].iter().for_each(|x| blocks[block].add(*x));
             }
             self.scaling.scales(grid.range(), &blocks)
+        };
+        let collapsed = match self.scaling.rule {
+            Rule::Rms { .. } => collapsed(grid, &blocks, &scales),
+            _ => 0,
         };
         for (block, range) in layout.runs() {
             let BlockScale { encode, decode, .. } = scales[block];
@@ -123,9 +148,20 @@ impl Cast {
                 }
             }
         }
+        let overflow = scaled.iter().filter(|x| grid.is_beyond(**x)).count();
         let nan = if grid.has_nan() { Vec::new() } else { take_nan(&mut scaled) };
-        Ok(Prepared { layout, scaled, nan, scales, tensor_scale, dequantize: self.scaling.dequantize })
+        let dequantize = self.scaling.dequantize;
+        Ok(Prepared { layout, scaled, nan, scales, tensor_scale, dequantize, overflow, collapsed })
     }
+}
+
+/// The number of blocks whose scales take the format's target to far less than the largest magnitude.
+fn collapsed(grid: &Grid, blocks: &[BlockStatistics], scales: &[BlockScale]) -> usize {
+    /// A single element far above millions of others has a standard deviation that is larger.
+    const LEAST: f32 = 1.0 / 1024.0;
+    let is_collapsed =
+        |block: &BlockStatistics, scale: &BlockScale| grid.range().target * scale.decode < block.amax * LEAST;
+    blocks.iter().zip(scales).filter(|(block, scale)| is_collapsed(block, scale)).count()
 }
 
 /// Replaces NaN by 1.5 and returns the indices. torchao's conversion to formats without NaN gives NaN the code of 1.5.
@@ -166,7 +202,7 @@ impl Prepared {
         self.nan.iter().for_each(|&i| values[i] = f32::NAN);
         let scale_codes = self.scales.iter().map(|scale| scale.code).collect();
         let scales = self.scales.iter().map(|scale| scale.stored).collect();
-        let Self { layout, tensor_scale, .. } = self;
-        Ok(Applied { values, codes, scales, scale_codes, tensor_scale, layout })
+        let Self { layout, tensor_scale, overflow, collapsed, .. } = self;
+        Ok(Applied { values, codes, scales, scale_codes, tensor_scale, layout, overflow, collapsed })
     }
 }

@@ -2,7 +2,7 @@
 
 use altgrad_plugin_api::{Conventions, FormatSpec, PluginError, Tabulated, ValueGrid};
 
-use crate::powers::floor_log2;
+use crate::powers::{LEAST_DECODE, floor_log2};
 
 /// The properties of a format that the scales of a block need.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -11,6 +11,10 @@ pub struct Range {
     pub target: f32,
     /// Stored significand bits; `None` for a table.
     pub significand_bits: Option<u32>,
+    /// The least encode scale: smaller ones would scale the format's largest value back to infinity.
+    pub least_encode: f32,
+    /// The exponent of the largest power of two by which the format's largest value stays finite.
+    pub most_exponent: i32,
 }
 
 impl Range {
@@ -21,7 +25,19 @@ impl Range {
             ValueGrid::Minifloat(grid) => Some(grid.spec().significand_bits),
             ValueGrid::Table(_) => None,
         };
-        Self { target: conventions.target(values), significand_bits }
+        Self { significand_bits, ..Self::of(conventions.target(values), largest_magnitude(values)) }
+    }
+
+    /// The range of values up to `largest`, the largest of a block being scaled to `target`; both above 0.
+    #[must_use]
+    pub fn of(target: f32, largest: f32) -> Self {
+        let is_finite =
+            |encode: f32| (largest * (1.0 / encode)).is_finite() && (largest / encode).is_finite();
+        let mut least_encode = (largest / f32::MAX).max(LEAST_DECODE);
+        while !is_finite(least_encode) {
+            least_encode = least_encode.next_up();
+        }
+        Self { target, significand_bits: None, least_encode, most_exponent: 127 - floor_log2(largest) }
     }
 
     /// `emax` of OCP MX v1.0 section 6.3: the exponent of the largest power of two up to `target`. 8 for E4M3, 15 for
@@ -29,6 +45,14 @@ impl Range {
     #[must_use]
     pub fn emax(&self) -> i32 {
         floor_log2(self.target)
+    }
+}
+
+/// The largest finite magnitude of either sign.
+fn largest_magnitude(values: &ValueGrid) -> f32 {
+    match values {
+        ValueGrid::Minifloat(grid) => grid.max_finite(),
+        ValueGrid::Table(_) => values.finite_values().iter().fold(0.0, |most, value| value.abs().max(most)),
     }
 }
 
@@ -80,6 +104,12 @@ impl Grid {
     #[must_use]
     pub fn has_thresholds(&self) -> bool {
         !self.conventions.thresholds.is_empty()
+    }
+
+    /// True if a scaled element lies beyond the finite values by more than two steps of f32, the rounding of its scale.
+    pub(crate) fn is_beyond(&self, x: f32) -> bool {
+        x > self.values.max_finite().next_up().next_up()
+            || x < self.values.min_finite().next_down().next_down()
     }
 
     /// Bits a code.

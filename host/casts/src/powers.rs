@@ -1,5 +1,8 @@
 //! Powers of two as f32, and logarithms to base 2, exact.
 
+/// `2^-128`: the least decode scale whose reciprocal is finite but for rounding, which is the largest f32.
+pub(crate) const LEAST_DECODE: f32 = f32::from_bits(1 << 21);
+
 /// `floor(log2 |x|)` of a finite number that is not 0, subnormals included.
 #[inline(always)]
 pub(crate) fn floor_log2(x: f32) -> i32 {

@@ -14,6 +14,8 @@ pub enum Rounding {
     NearestAway,
     /// To the nearer, ties toward zero: E2M1 of DeepGEMM and Quartet (arXiv:2505.14669).
     NearestZero,
+    /// To the nearer, ties to the greater: DYNAMIC8 of torchao.
+    NearestUp,
     /// To the one nearer to zero: microxcaling's `floor`.
     TowardZero,
     /// Up with the probability of the distance from below; the random word of an element is a function of seed, step, tensor
@@ -24,8 +26,8 @@ pub enum Rounding {
 impl Rounding {
     /// The codes of scaled elements, by a format that rounds in the modes of plugins.
     ///
-    /// The codes of elements in a mode; `encode` returns as many codes as it gets elements. Ties toward zero use two of its modes:
-    /// the point toward zero is the result where the nearest one, ties away, is no nearer.
+    /// The codes of elements in a mode; `encode` returns as many codes as it gets elements. Ties toward zero and ties up use two of
+    /// its modes: the point toward zero may be the result where the nearest one, ties away, is no nearer.
     ///
     /// # Errors
     /// The errors of `encode`.
@@ -40,12 +42,11 @@ impl Rounding {
             Self::NearestAway => Mode::NEAREST_AWAY,
             Self::TowardZero => Mode::TOWARD_ZERO,
             Self::Stochastic => Mode::STOCHASTIC,
-            Self::NearestZero => {
+            Self::NearestZero | Self::NearestUp => {
                 let inner = encode(scaled, Mode::TOWARD_ZERO)?;
                 let mut codes = encode(scaled, Mode::NEAREST_AWAY)?;
                 for ((code, inner), x) in codes.iter_mut().zip(inner).zip(scaled) {
-                    let middle = f64::from(grid.decode(*code)) + f64::from(grid.decode(inner));
-                    if *code != inner && 2.0 * f64::from(*x) == middle {
+                    if self.is_inner(*x, [grid.decode(*code), grid.decode(inner)]) {
                         *code = inner;
                     }
                 }
@@ -55,11 +56,19 @@ impl Rounding {
         encode(scaled, mode)
     }
 
+    /// True if a mode that decides ties by itself takes, of the nearest value with ties away from zero and the value toward zero, the
+    /// second for a scaled element.
+    #[must_use]
+    pub fn is_inner(self, scaled: f32, [away, inner]: [f32; 2]) -> bool {
+        let is_tie = away != inner && 2.0 * f64::from(scaled) == f64::from(away) + f64::from(inner);
+        is_tie && (self == Self::NearestZero || inner > away)
+    }
+
     /// Refuses a mode that the format does not have.
     pub(crate) fn check(self, grid: &Grid) -> Result<(), CastError> {
-        if self == Self::NearestZero && grid.has_thresholds() {
+        if matches!(self, Self::NearestZero | Self::NearestUp) && grid.has_thresholds() {
             return Err(CastError::fields(
-                "`rounding` is nearest-zero, but the format declares its own rounding thresholds",
+                "`rounding` decides ties, but the format declares its own rounding thresholds",
                 "use nearest-even for this format",
             ));
         }

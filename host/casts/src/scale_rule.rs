@@ -38,6 +38,8 @@ pub struct BlockStatistics {
     pub amax: f32,
     /// True if an element is NaN or infinite.
     pub nonfinite: bool,
+    /// True if an element is infinite.
+    infinite: bool,
     /// The number of finite elements, their sum, and the sum of their squares.
     count: u64,
     sum: f64,
@@ -46,10 +48,18 @@ pub struct BlockStatistics {
 
 impl BlockStatistics {
     /// The statistics of a block of which only the largest finite magnitude is known: enough where
-    /// [`Scaling::needs_amax_only`](crate::Scaling::needs_amax_only).
+    /// [`Scaling::needs_amax_only`](crate::Scaling::needs_amax_only). Infinity stands for a block with infinities whose finite elements
+    /// are zeros.
     #[must_use]
     pub fn of_amax(amax: f32) -> Self {
-        Self { amax, ..Self::default() }
+        let infinite = amax == f32::INFINITY;
+        Self { amax: if infinite { 0.0 } else { amax }, infinite, ..Self::default() }
+    }
+
+    /// True if the block has an infinity, and its finite elements are zeros: no magnitude gives a scale.
+    #[inline(always)]
+    pub(crate) fn is_infinite(&self) -> bool {
+        self.infinite && self.amax == 0.0
     }
 
     /// Adds an element.
@@ -62,6 +72,7 @@ impl BlockStatistics {
             self.squares += wide * wide;
         } else {
             self.nonfinite = true;
+            self.infinite |= x.is_infinite();
         }
     }
 

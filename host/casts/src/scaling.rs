@@ -3,7 +3,7 @@
 //! `fl` is one rounding to f32. Sources: Transformer Engine (encode first), DeepGEMM and torchao's optimizers (decode first), OCP MX v1.0,
 //! arXiv:2509.25149 appendix B (NVFP4). A fused or reordered operation would change last bits and flip ties.
 
-use crate::{CastError, grid::Grid, scale_rule::Rule, scale_storage::E4M3_MAX};
+use crate::{CastError, grid::Grid, powers::LEAST_DECODE, scale_rule::Rule, scale_storage::E4M3_MAX};
 
 /// The storage type of a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -165,10 +165,11 @@ impl BlockScale {
     /// Scale 1.
     pub(crate) const ONE: Self = Self { encode: 1.0, decode: 1.0, stored: 1.0, code: None };
 
-    /// The largest f32 replaces infinite scales: 0 times infinity would be NaN.
+    /// Scales within f32: 0 times infinity would be NaN, and an encode scale that stops at the largest f32 needs a decode scale that is
+    /// its inverse.
     #[inline(always)]
     pub(crate) fn finite(encode: f32, decode: f32) -> Self {
-        let (encode, decode) = (encode.min(f32::MAX), decode.min(f32::MAX));
+        let (encode, decode) = (encode.min(f32::MAX), decode.clamp(LEAST_DECODE, f32::MAX));
         Self { encode, decode, stored: decode, code: None }
     }
 
@@ -229,8 +230,8 @@ impl Scaling {
         )?;
         refuse(
             self.amax.is_some_and(|amax| !(amax.is_finite() && amax > 0.0)),
-            "`scaling.static_amax` must be a finite number above 0",
-            "leave it out to measure the elements at hand",
+            "`scaling.static_amax` must be above 0 and at most 3.4028235e38",
+            "give the magnitude, such as static_amax = 3.5; or set amax = \"dynamic\" without it",
         )
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::{
     grid::Range,
+    powers::{LEAST_DECODE, ceil_log2, exp2},
     scale_rule::BlockStatistics,
     scale_storage::{E4M3_MAX, E4M3_NAN, e4m3},
     scaling::{BlockScale, Order, Scaling},
@@ -40,6 +41,9 @@ impl Scaling {
             return BlockScale::nan(Some(E4M3_NAN));
         }
         let amax = if tensor.is_some() { block.amax } else { self.amax.unwrap_or(block.amax) };
+        if amax == 0.0 && block.is_infinite() {
+            return self.e4m3_of(range, 1.0, tensor);
+        }
         self.e4m3_block(range, amax, tensor)
     }
 
@@ -52,17 +56,28 @@ impl Scaling {
             (Order::Decode, None) => amax / target,
             (Order::Decode, Some(tensor)) => amax / target / tensor.decode,
         };
+        let least = if amax == 0.0 { 0.0 } else { tensor.map_or(0.0, |tensor| tensor.least_stored) };
+        self.e4m3_of(range, ratio.max(least), tensor)
+    }
+
+    /// The scale of the E4M3 number nearest to `ratio`.
+    #[inline(always)]
+    fn e4m3_of(&self, range: &Range, ratio: f32, tensor: Option<&TensorScale>) -> BlockScale {
         let (code, stored) = e4m3(ratio.max(self.floor as f32).min(E4M3_MAX));
         let (encode, decode) = match (self.order, tensor) {
             (_, None) => (1.0 / stored, stored),
             // A tensor of zeros, or a past of zeros, has scale 1.
             (Order::Encode, Some(tensor)) if tensor.amax == 0.0 => (1.0 / stored, stored),
             (Order::Encode, Some(tensor)) => {
-                (1.0 / (stored * tensor.decode), stored * tensor.amax * (1.0 / (E4M3_MAX * target)))
+                (1.0 / (stored * tensor.decode), tensor.decode_of(stored, E4M3_MAX * range.target))
             }
-            (Order::Decode, Some(tensor)) => (1.0 / tensor.decode / stored, tensor.decode * stored),
+            (Order::Decode, Some(tensor)) => (tensor.encode / stored, tensor.decode * stored),
         };
-        let scale = BlockScale::finite(encode.min(f32::MAX) * self.factor, decode / self.factor);
+        let scale = if stored == 0.0 {
+            BlockScale { encode: f32::MAX, decode: 0.0, ..BlockScale::ONE }
+        } else {
+            self.within(range, encode.min(f32::MAX) * self.factor, decode / self.factor)
+        };
         BlockScale { stored, code: Some(code), ..scale }
     }
 }
@@ -70,26 +85,46 @@ impl Scaling {
 /// The scale of a tensor whose blocks have E4M3 scales: 448 times the format's target is its largest value.
 #[derive(Debug, Clone, Copy)]
 pub struct TensorScale {
+    /// The largest magnitude that the scales follow from.
     amax: f32,
     encode: f32,
     pub(crate) decode: f32,
+    /// Stored scales of blocks are at least this power of two: with smaller ones, encode scales would exceed f32.
+    least_stored: f32,
 }
 
 impl TensorScale {
     fn new(order: Order, amax: f32, target: f32) -> Self {
         let most = E4M3_MAX * target;
+        // `min` returns the number if the other operand is NaN.
+        if amax.is_nan() {
+            return Self { amax, encode: amax, decode: amax, least_stored: 0.0 };
+        }
+        if amax == 0.0 {
+            return Self { amax, encode: 1.0, decode: 1.0, least_stored: 0.0 };
+        }
+        // Both scales stay within f32, so that they are inverses.
+        let within = |scale: f32| scale.clamp(LEAST_DECODE, f32::MAX);
+        let amax = amax.max(most / f32::MAX);
         let (encode, decode) = match order {
             Order::Encode => {
-                let encode = (most / amax).min(f32::MAX);
-                let encode = if amax == 0.0 || encode == 0.0 { 1.0 } else { encode };
-                (encode, 1.0 / encode)
+                let encode = within(most / amax);
+                (encode, within(1.0 / encode))
             }
             Order::Decode => {
-                let decode = if amax == 0.0 { 1.0 } else { amax / most };
-                (1.0 / decode, decode)
+                let decode = within(amax / most);
+                (within(1.0 / decode), decode)
             }
         };
-        // `min` returns the number if the other operand is NaN.
-        if amax.is_nan() { Self { amax, encode: amax, decode: amax } } else { Self { amax, encode, decode } }
+        Self { amax, encode, decode, least_stored: exp2(ceil_log2(LEAST_DECODE / decode).max(-149)) }
+    }
+
+    /// `fl(fl(stored amax) fl(1/most))`, without a limit to the exponent of the first product.
+    #[inline(always)]
+    fn decode_of(&self, stored: f32, most: f32) -> f32 {
+        let shift = if self.amax > 1.0 { exp2(-64) } else { exp2(64) };
+        let product = stored * (self.amax * shift);
+        // The product of two f32 is exact in f64.
+        (f64::from(product) * f64::from(1.0 / most) / f64::from(shift)) as f32
     }
 }

@@ -205,5 +205,7 @@ fn scaling(observe: &ObserveSection, source: &Source) -> Result<(), Diagnostic> 
         .at(source.locate_key(&key))
         .hint("remove the key; or give the amax: amax = \"static\", static_amax = 3.5"));
     }
-    single_cast::refuse_without_effect(&observe.cast(""), source, "observe.")
+    let cast = observe.cast("");
+    single_cast::without_effect(&cast, source, "observe.").into_iter().next().map_or(Ok(()), Err)?;
+    single_cast::refuse_amax(&cast, source, "observe.")
 }

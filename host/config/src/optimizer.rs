@@ -11,7 +11,7 @@ use serde::{
     },
 };
 
-use super::choices::RoundingChoice;
+use super::single_cast::CastRoundingChoice;
 
 /// `[optimizer]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -123,7 +123,7 @@ pub struct StateCodes {
     pub block: usize,
     /// How values are rounded after each update.
     #[serde(default = "rounding")]
-    pub rounding: RoundingChoice,
+    pub rounding: CastRoundingChoice,
     /// States of fewer elements than this stay in f32.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub min_size: usize,
@@ -141,6 +141,6 @@ fn block() -> usize {
     128
 }
 
-fn rounding() -> RoundingChoice {
-    RoundingChoice::NearestEven
+fn rounding() -> CastRoundingChoice {
+    CastRoundingChoice::NearestEven
 }

@@ -1,6 +1,6 @@
 //! The cast that results from all tables of a run file that apply to a use.
 
-use altgrad_casts::{Block, Cast, Scaling};
+use altgrad_casts::Cast;
 use altgrad_metrics::Role;
 use toml::Value;
 
@@ -57,9 +57,7 @@ impl ResolvedCast {
             },
             scaling: fields.scaling.unwrap_or_default().cast_scaling(),
         };
-        let cast = section.cast();
-        // Without blocks there are no scales to follow from anything.
-        if cast.block == Block::None { Cast { scaling: Scaling::default(), ..cast } } else { cast }
+        section.cast()
     }
 
     /// The source, for a second use. Values of the first use that no format rounds anew are reused.

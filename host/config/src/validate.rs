@@ -3,11 +3,11 @@
 //! Checks of the run file alone. Names of formats, optimizers, sinks and parameters are checked by the setup,
 //! the plugins' own tables by the plugins.
 
+mod scaling;
+
 use altgrad_base::diagnostic::Diagnostic;
 
-use super::choices::{
-    AmaxChoice, GeluChoice, GranularityChoice, MlpChoice, PositionsChoice, ScheduleChoice, TokenizerChoice,
-};
+use super::choices::{GeluChoice, MlpChoice, PositionsChoice, ScheduleChoice, TokenizerChoice};
 use super::loss_scale::LossScaleChoice;
 use super::optimizer::StateStorage;
 use super::plugin_ref::PluginRef;
@@ -355,7 +355,7 @@ fn quant(config: &RunConfig) -> Vec<Rule> {
         named.extend(formats.iter().filter_map(|(name, format)| Some((key(name), format.as_deref()?))));
     }
     rules.extend(named.iter().map(|(key, text)| not_empty(key, text)));
-    rules.extend(scaling(&quant.scaling));
+    rules.extend(scaling::rules(quant));
     rules
 }
 
@@ -393,31 +393,6 @@ fn limits(config: &RunConfig) -> Vec<Rule> {
     // A year, as of sinks.
     keys.map(|(key, value)| finite(key, value, (0.0..3.2e7).contains(&value), "at least 0 and below 3.2e7"))
         .into()
-}
-
-fn scaling(scaling: &ScalingSection) -> Vec<Rule> {
-    let tensor = scaling.granularity == GranularityChoice::Tensor;
-    vec![
-        size("quant.scaling.block", scaling.block),
-        size("quant.scaling.window", scaling.window),
-        rule(
-            &["quant.scaling.amax"],
-            scaling.amax == AmaxChoice::Dynamic || tensor,
-            format!("`quant.scaling.amax` = \"{}\" needs granularity \"tensor\"", scaling.amax),
-        )
-        .hint("blocks take their scales from the current tensor: set amax = \"dynamic\""),
-        rule(
-            &["quant.scaling.static_amax"],
-            scaling.static_amax.is_none() || scaling.amax == AmaxChoice::Static,
-            "`quant.scaling.static_amax` has no effect without amax = \"static\"",
-        ),
-        positive("quant.scaling.static_amax", f64::from(scaling.static_amax.unwrap_or(1.0))),
-        rule(
-            &["quant.scaling.margin"],
-            (-32..=32).contains(&scaling.margin),
-            format!("`quant.scaling.margin` must be from -32 to 32, found {}", scaling.margin),
-        ),
-    ]
 }
 
 /// The rules of scales that are state, and of keys that have no effect with them.

@@ -106,7 +106,7 @@ fn a_past_of_zeros_gives_scale_one() {
     for keeps_over_zeros in [false, true] {
         let start = DelayedStart { first_is_one: true, keeps_over_zeros };
         let site = |scaling, group| {
-            let range = Range { target: 6.0, significand_bits: Some(1) };
+            let range = Range { significand_bits: Some(1), ..Range::of(6.0, 6.0) };
             let rule = ScaleRule { range, scaling, group };
             bench.site("E2M1", Scaling::Delayed { rule, window: 2, start })
         };
@@ -140,7 +140,7 @@ fn statistics_and_histograms_are_those_of_the_rounded_values() {
     let histogram = Arc::new(HistogramCollector::new(format.values().codes()));
     let params = FakeQuantParams {
         rounding: Rounding::NEAREST_AWAY,
-        arithmetic: Arithmetic { ties_toward_zero: true, ..Arithmetic::default() },
+        arithmetic: Arithmetic { ties: Some(altgrad_casts::Rounding::NearestZero), ..Arithmetic::default() },
         histogram: Some(histogram.clone()),
         ..FakeQuantParams::unscaled(format)
     };

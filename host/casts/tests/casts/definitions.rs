@@ -45,7 +45,8 @@ fn exponent(grid: &Grid, rule: Rule, amax: f32) -> i32 {
         // One rounding to f32 of the product with a reciprocal rounded to f32.
         _ => ceil(f64::from(amax * (1.0 / grid.range().target)).max(power(-149))),
     };
-    e.clamp(-127, 127)
+    // The largest value is finite.
+    e.clamp(-127, 127 - emax)
 }
 
 #[test]

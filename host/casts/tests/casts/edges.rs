@@ -22,6 +22,7 @@ fn fields_that_exclude_each_other_are_refused_by_name() {
         (Scaling { factor: f32::NAN, ..base }, "`scaling.factor`"),
         (Scaling { amax: Some(-1.0), ..base }, "`scaling.static_amax`"),
         (Scaling { amax: Some(0.0), ..base }, "`scaling.static_amax`"),
+        (Scaling { amax: Some(f32::INFINITY), ..base }, "`scaling.static_amax`"),
     ] {
         let error = Cast { scaling, ..Cast::default() }.check(&grid("INT8")).unwrap_err();
         assert!(error.to_string().starts_with(key), "{error}");
@@ -30,10 +31,15 @@ fn fields_that_exclude_each_other_are_refused_by_name() {
     let two_levels = Cast { scaling: Scaling { tensor: true, ..e4m3 }, ..Cast::default() };
     assert!(two_levels.check(&grid("E4M3")).is_ok());
     assert!(two_levels.check(&grid("E8M7")).unwrap_err().to_string().starts_with("`scaling.tensor`"));
+    let even = Cast { scaling: Scaling { rule: Rule::Even, ..base }, ..Cast::default() };
+    assert!(even.check(&grid("E4M3")).is_ok());
     for cast in [
         Cast { block: Block::Along(0), ..Cast::default() },
         Cast { block: Block::Tile([4, 0]), ..Cast::default() },
         Cast { block: Block::None, scaling: Scaling { pow2: true, ..base }, ..Cast::default() },
+        Cast { block: Block::Row, scaling: Scaling { amax: Some(2.0), ..base }, ..Cast::default() },
+        Cast { rounding: Rounding::TowardZero, ..even },
+        Cast { rounding: Rounding::NearestZero, ..even },
         Cast { transform: Some(Hadamard { size: 3, signs: Signs::None, to_bf16: false }), ..Cast::default() },
     ] {
         assert!(matches!(cast.check(&grid("E4M3")), Err(CastError::Fields { .. })), "{cast:?}");

@@ -8,5 +8,6 @@
 mod by_hand;
 mod definitions;
 mod edges;
+mod extremes;
 mod rounding;
 mod support;

@@ -17,6 +17,7 @@ fn ties_go_where_the_mode_says() {
         (Rounding::NearestEven, [0.0, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, -4.0, -0.0, 6.0, 6.0]),
         (Rounding::NearestAway, [0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -6.0, -0.5, 6.0, 6.0]),
         (Rounding::NearestZero, [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, -4.0, -0.0, 6.0, 6.0]),
+        (Rounding::NearestUp, [0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -4.0, -0.0, 6.0, 6.0]),
         (Rounding::TowardZero, [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, -4.0, -0.0, 4.0, 6.0]),
     ] {
         let applied = apply(&unscaled(rounding), &grid("E2M1"), &x, [1, 11]);

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode, str::FromStr};
 
 use altgrad_base::{
     diagnostic::{Diagnostic, Fault},
-    println,
+    eprintln, println,
 };
 use altgrad_casts::{Applied, Axis, CastError, Grid, Shape};
 use altgrad_config::{
@@ -23,7 +23,7 @@ use crate::{formats::FolderArgs, raw_f32};
 /// `altgrad-host casts apply`.
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {
-    /// The cast: `E4M3`, or `format = "E4M3", block = 32, scaling = { type = "e8m0", rule = "rceil" }`.
+    /// The cast: `E4M3`, which has one f32 scale for the tensor, or `format = "E4M3", block = 32, scaling = { type = "e8m0", rule = "rceil" }`.
     #[arg(long, value_name = "TOML")]
     cast: String,
     /// Rows and columns of the matrix.
@@ -64,6 +64,10 @@ pub(crate) struct ApplyArgs {
     folder: FolderArgs,
 }
 
+/// Why equal values vanish, and what to do.
+const EQUAL_VALUES: &str =
+    "rule rms scales by their standard deviation about the mean; use a transform before it, or rule floor";
+
 /// The axis of blocks.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum AxisChoice {
@@ -90,7 +94,10 @@ impl FromStr for MatrixShape {
 }
 
 pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, Diagnostic> {
-    let (section, source) = read_cast("--cast", &args.cast)?;
+    let (section, source, idle) = read_cast("--cast", &args.cast)?;
+    for key in idle {
+        eprintln!("warning: {}", key.message);
+    }
     let format = args
         .folder
         .format_at("format", &section.format)
@@ -124,6 +131,12 @@ pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, Diagnostic> {
         Some(applied.values.iter().zip(&expected).filter(|pair| !is_same(pair)).count())
     };
     args.write(&grid, &applied)?;
+    if applied.collapsed > 0 {
+        eprintln!(
+            "warning: {} blocks of about equal values became about 0: {EQUAL_VALUES}",
+            applied.collapsed
+        );
+    }
     let [rows, columns] = applied.layout.counts();
     println!("{} elements, {rows} x {columns} scales", applied.values.len());
     if let Some(differing) = differing {

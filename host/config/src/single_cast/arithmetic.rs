@@ -6,31 +6,38 @@ use altgrad_casts::{
 };
 
 use super::{
-    BlockChoice, CastRoundingChoice, CastScalingSection, CastSection, NonFiniteChoice, OperationChoice,
-    ScaleLimitChoice, ScaleOrderChoice, ScaleRuleChoice, ScaleTypeChoice, SignsChoice, TensorScaleChoice,
-    TransformSection, TransformTypeChoice, ZeroBlockChoice,
+    AmaxChoice, BlockChoice, CastRoundingChoice, CastScalingSection, CastSection, NonFiniteChoice,
+    OperationChoice, ScaleLimitChoice, ScaleOrderChoice, ScaleRuleChoice, ScaleTypeChoice, SignsChoice,
+    TensorScaleChoice, TransformSection, TransformTypeChoice, ZeroBlockChoice,
 };
 
 impl CastSection {
     /// The cast, without its format.
     #[must_use]
     pub fn cast(&self) -> Cast {
+        let block = block(self.block);
         Cast {
-            rounding: rounding(self.rounding),
-            block: block(self.block),
-            scaling: scaling(&self.scaling),
+            rounding: self.rounding.rounding(),
+            block,
+            // Without blocks there are no scales to follow from anything.
+            scaling: if block == Block::None { Scaling::default() } else { scaling(&self.scaling) },
             transform: self.transform.as_ref().map(transform),
         }
     }
 }
 
-fn rounding(choice: CastRoundingChoice) -> Rounding {
-    match choice {
-        CastRoundingChoice::NearestEven => Rounding::NearestEven,
-        CastRoundingChoice::NearestAway => Rounding::NearestAway,
-        CastRoundingChoice::NearestZero => Rounding::NearestZero,
-        CastRoundingChoice::TowardZero => Rounding::TowardZero,
-        CastRoundingChoice::Stochastic => Rounding::Stochastic,
+impl CastRoundingChoice {
+    /// The rounding.
+    #[must_use]
+    pub fn rounding(self) -> Rounding {
+        match self {
+            Self::NearestEven => Rounding::NearestEven,
+            Self::NearestAway => Rounding::NearestAway,
+            Self::NearestZero => Rounding::NearestZero,
+            Self::NearestUp => Rounding::NearestUp,
+            Self::TowardZero => Rounding::TowardZero,
+            Self::Stochastic => Rounding::Stochastic,
+        }
     }
 }
 
@@ -98,8 +105,7 @@ fn scaling(section: &CastScalingSection) -> Scaling {
         factor: section.factor,
         quantize: operation(section.quantize),
         dequantize: operation(section.dequantize),
-        // The reader lets no amax stand that is not used.
-        amax: section.static_amax,
+        amax: section.static_amax.filter(|_| section.amax == AmaxChoice::Static),
     }
 }
 

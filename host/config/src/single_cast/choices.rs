@@ -17,6 +17,8 @@ named_choice! {
         NearestAway = "nearest-away",
         /// To the nearer code; ties go toward zero.
         NearestZero = "nearest-zero",
+        /// To the nearer code; ties go to the greater value.
+        NearestUp = "nearest-up",
         /// To the code nearer zero.
         TowardZero = "toward-zero",
         /// Up or down at random, so that the expected result is the value.

@@ -187,11 +187,12 @@ impl Default for CastScalingSection {
 }
 
 /// Reads a cast that is applied once, by itself: the keys of a cast, separated by commas or lines, in braces or not; or the name
-/// of a format alone. Positions name `name` in place of a file.
+/// of a format alone. Positions name `name` in place of a file. The list has the keys without effect, so that a program may write every
+/// key of every cast.
 ///
 /// # Errors
-/// Invalid TOML, an unknown key, a wrong type, or a key without effect, with its line and column.
-pub fn read_cast(name: &str, text: &str) -> Result<(CastSection, Source), Diagnostic> {
+/// Invalid TOML, an unknown key, a wrong type, or an amax that is not there, with its line and column.
+pub fn read_cast(name: &str, text: &str) -> Result<(CastSection, Source, Vec<Diagnostic>), Diagnostic> {
     let path = Path::new(name);
     let (table, source) = match text::format_alone(text) {
         Some(format) => {
@@ -204,8 +205,9 @@ pub fn read_cast(name: &str, text: &str) -> Result<(CastSection, Source), Diagno
     };
     let cast = serde_path_to_error::deserialize(Value::Table(table.clone()))
         .map_err(|error| explain(&error, &table, &source))?;
-    refuse_without_effect(&cast, &source, "")?;
-    Ok((cast, source))
+    refuse_amax(&cast, &source, "")?;
+    let idle = without_effect(&cast, &source, "");
+    Ok((cast, source, idle))
 }
 
 /// serde's complaint in the terms of a cast.
@@ -220,18 +222,14 @@ fn explain(error: &Error<toml::de::Error>, table: &toml::Table, source: &Source)
     diagnostic
 }
 
-/// Refuses keys that have no effect. `table` is the prefix of the keys: empty, or `observe.`.
-pub(super) fn refuse_without_effect(
-    cast: &CastSection,
-    source: &Source,
-    table: &str,
-) -> Result<(), Diagnostic> {
+/// The keys that have no effect. `table` is the prefix of the keys: empty, or `observe.`.
+pub(super) fn without_effect(cast: &CastSection, source: &Source, table: &str) -> Vec<Diagnostic> {
     use ScaleRuleChoice::{Max, Rms};
     let scaling = &cast.scaling;
     let (max, rms) = (scaling.rule == Max, scaling.rule == Rms);
     let (f32, e4m3) = (scaling.storage == ScaleTypeChoice::F32, scaling.storage == ScaleTypeChoice::E4m3);
     let fixed = scaling.amax == AmaxChoice::Static;
-    for (key, has_effect, needed) in [
+    let keys = [
         ("order", max, "only rule max divides; leave it out"),
         ("pow2", max && f32, "only rule = \"max\" with type = \"f32\" uses it; leave it out"),
         ("limit", max && f32, "it holds for rule max with type f32; leave it out"),
@@ -242,20 +240,28 @@ pub(super) fn refuse_without_effect(
         ("amax", !rms, "rule rms does not use the largest magnitude; leave it out"),
         ("static_amax", fixed, "set amax = \"static\""),
         ("deviations", rms, "set rule = \"rms\""),
-    ] {
-        let dotted = format!("{table}scaling.{key}");
-        if source.is_written(&dotted) && !has_effect {
-            return Err(Diagnostic::config(format!("`{dotted}` has no effect here"))
-                .at(source.locate_key(&dotted))
-                .hint(needed));
-        }
-    }
+    ];
     let key = format!("{table}scaling");
-    if cast.block == BlockChoice::None && source.is_written(&key) {
-        return Err(Diagnostic::config(format!("`{key}` has no effect with block none"))
+    if cast.block == BlockChoice::None {
+        let diagnostic = Diagnostic::config(format!("`{key}` has no effect with block none"))
             .at(source.locate_key(&key))
-            .hint("leave it out, or set block to tensor, row, a number or a tile"));
+            .hint("leave it out, or set block to tensor, row, a number or a tile");
+        return source.is_written(&key).then_some(diagnostic).into_iter().collect();
     }
+    let idle = keys.into_iter().filter(|(_, has_effect, _)| !has_effect);
+    let written = idle.filter_map(|(key, _, needed)| {
+        let dotted = format!("{table}scaling.{key}");
+        let diagnostic = Diagnostic::config(format!("`{dotted}` has no effect here"))
+            .at(source.locate_key(&dotted))
+            .hint(needed);
+        source.is_written(&dotted).then_some(diagnostic)
+    });
+    written.collect()
+}
+
+/// Refuses an amax of the past, and a static one that is not given.
+pub(super) fn refuse_amax(cast: &CastSection, source: &Source, table: &str) -> Result<(), Diagnostic> {
+    let scaling = &cast.scaling;
     let key = format!("{table}scaling.amax");
     let amax = |what: &str, hint: &str| {
         Err(Diagnostic::config(format!("`{key}` is {what}")).at(source.locate(&key)).hint(hint))
@@ -266,7 +272,7 @@ pub(super) fn refuse_without_effect(
             "give the past amax: amax = \"static\", static_amax = 3.5",
         );
     }
-    if fixed && scaling.static_amax.is_none() {
+    if scaling.amax == AmaxChoice::Static && scaling.static_amax.is_none() {
         return amax("static, but no amax is given", "add static_amax = 3.5");
     }
     Ok(())

@@ -4,14 +4,14 @@ use super::*;
 
 #[test]
 fn a_cast_may_be_a_name_a_line_a_table_or_a_document() {
-    let (name, source) = read_cast("--cast", " E4M3").unwrap();
+    let (name, source, _) = read_cast("--cast", " E4M3").unwrap();
     assert_eq!(source.locate("format"), "--cast:1:2");
     assert_eq!(
         (name.format.as_str(), name.block, name.scaling),
         ("E4M3", BlockChoice::Tensor, Default::default())
     );
     let line = "format = \"E2M1\", block = [16, 16], scaling = { type = \"e4m3\", tensor = \"f32\" }";
-    let (cast, _) = read_cast("--cast", line).unwrap();
+    let (cast, ..) = read_cast("--cast", line).unwrap();
     assert_eq!(cast.block, BlockChoice::Tile([16, 16]));
     assert_eq!(cast.scaling.storage, ScaleTypeChoice::E4m3);
     let lines = "format = \"E2M1\"\nblock = [16, 16]\nscaling.type = \"e4m3\"\nscaling.tensor = \"f32\"";
@@ -57,24 +57,6 @@ fn what_a_cast_cannot_be_is_refused_where_it_stands() {
         ),
         ("format = 'E4M3', scaling = 'max'", "`scaling` must be a table, found \"max\"", "--cast:1:28", HINT),
         (
-            "format = 'E4M3', scaling = { rule = 'floor', order = 'decode' }",
-            "`scaling.order` has no effect here",
-            "--cast:1:46",
-            "only rule max divides; leave it out",
-        ),
-        (
-            "format = 'E4M3', scaling = { type = 'e8m0', pow2 = true }",
-            "`scaling.pow2` has no effect here",
-            "--cast:1:45",
-            "only rule = \"max\" with type = \"f32\" uses it; leave it out",
-        ),
-        (
-            "format = 'E4M3', block = 'none', scaling = { factor = 2 }",
-            "`scaling` has no effect with block none",
-            "--cast:1:34",
-            "leave it out, or set block to tensor, row, a number or a tile",
-        ),
-        (
             "format = 'E4M3', scaling = { amax = 'delayed' }",
             "`scaling.amax` is delayed, but a single cast has no history of amax",
             "--cast:1:37",
@@ -86,15 +68,40 @@ fn what_a_cast_cannot_be_is_refused_where_it_stands() {
             "--cast:1:37",
             "add static_amax = 3.5",
         ),
-        (
-            "format = 'E4M3', scaling = { static_amax = 1 }",
-            "`scaling.static_amax` has no effect here",
-            "--cast:1:30",
-            "set amax = \"static\"",
-        ),
     ] {
         let error = read_cast("--cast", text).unwrap_err();
         assert_eq!(error.message, message, "{text}");
         assert_eq!((error.place.as_deref(), error.hint.as_deref()), (Some(place), Some(hint)), "{text}");
+    }
+}
+
+/// A program may write every key of every cast.
+#[test]
+fn keys_without_effect_are_named_and_change_nothing() {
+    for (text, plain, messages) in [
+        (
+            "format = 'E4M3', scaling = { rule = 'floor', order = 'decode', limit = 'f32' }",
+            "format = 'E4M3', scaling = { rule = 'floor' }",
+            &["`scaling.order` has no effect here", "`scaling.limit` has no effect here"][..],
+        ),
+        (
+            "format = 'E4M3', scaling = { static_amax = 1 }",
+            "E4M3",
+            &["`scaling.static_amax` has no effect here"],
+        ),
+        (
+            "format = 'E4M3', block = 'none', scaling = { factor = 2, amax = 'static', static_amax = 3 }",
+            "format = 'E4M3', block = 'none'",
+            &["`scaling` has no effect with block none"],
+        ),
+        ("format = 'E4M3', scaling = { factor = 2 }", "format = 'E4M3', scaling = { factor = 2 }", &[]),
+    ] {
+        let (cast, _, idle) = read_cast("--cast", text).unwrap();
+        let found: Vec<&str> = idle.iter().map(|key| key.message.as_str()).collect();
+        assert_eq!(found, messages, "{text}");
+        let expected = read_cast("--cast", plain).unwrap().0.cast();
+        if !text.contains("order") {
+            assert_eq!(cast.cast(), expected, "{text}");
+        }
     }
 }

@@ -162,7 +162,7 @@ fn what_casts_cannot_be_is_refused_where_it_stands() {
         ("[quant]\nweight = 'E4M3'\ntransform = { hadamard = 16, sign = 'te' }", "unknown key `quant.transform.sign`", ":3:30", "did you mean `signs`? known keys in `quant.transform`: hadamard, signs, to"),
         ("[quant]\nweight = 'E4M3'\ntransform = { hadamard = 16, signs = 'sed' }", "`quant.transform.signs` must be `none`, `te` or `seed`, found \"sed\"", ":3:38", "did you mean `seed`?"),
         ("[optimizer.states]\nm = { format = 'E4M3', blok = 16 }", "unknown key `optimizer.states.m.blok`", ":2:24", "did you mean `block`? known keys in `optimizer.states.m`: format, block, rounding, min_size, expand"),
-        ("[optimizer.states]\nm = { format = 'E4M3', rounding = 'up' }", "`optimizer.states.m.rounding` must be `nearest-even`, `nearest-away`, `toward-zero` or `stochastic`, found \"up\"", ":2:35", ""),
+        ("[optimizer.states]\nm = { format = 'E4M3', rounding = 'up' }", "`optimizer.states.m.rounding` must be `nearest-even`, `nearest-away`, `nearest-zero`, `nearest-up`, `toward-zero` or `stochastic`, found \"up\"", ":2:35", ""),
         ("[optimizer.states]\nm = 'fp32'", "`optimizer.states.m` must be `f32`, `bf16` or a table { format, block, rounding, min_size, expand }, found \"fp32\"", ":2:5", ""),
     ] {
         let error = try_load(text, &[]).map(|_| ()).unwrap_err();

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use altgrad_base::diagnostic::Diagnostic;
+use altgrad_casts::{Grid, Rounding};
 use altgrad_loader::FormatPlugin;
-use altgrad_plugin_api::{Blocks, QuantParams, RandomKey, Rounding, Scales};
+use altgrad_plugin_api::{Blocks, QuantParams, RandomKey, Scales};
 use rayon::prelude::*;
 
 use super::range_expansion::RangeExpansion;
@@ -26,6 +27,8 @@ const CENTERS: &str = ".centers";
 pub struct CodeStorage {
     /// The format, of up to 256 codes.
     pub format: FormatPlugin,
+    /// Its values.
+    pub grid: Grid,
     /// Bits of a code: 1 to 8.
     pub bits: u32,
     /// The scale of a block, from its largest magnitude.
@@ -187,9 +190,13 @@ impl CodeStorage {
             let mut pairs = vec![[1.0; 2]; scales.len()];
             self.rule.group_scales(values, self.block, &mut pairs);
             let key = RandomKey { offset: key.offset + (index * part) as u64, ..key };
-            let scales_of_part = Scales::new(&pairs, self.blocks());
-            let params = QuantParams { scales: scales_of_part, rounding: self.rounding, key };
-            let wide = self.format.encode(values, &params)?;
+            let mut scaled = values.to_vec();
+            for (run, [scale, _]) in Scales::new(&pairs, self.blocks()).runs(values.len()) {
+                scaled[run].iter_mut().for_each(|x| *x *= scale);
+            }
+            let wide = self.rounding.codes(&self.grid, &scaled, |scaled, rounding| {
+                self.format.encode(scaled, &QuantParams { rounding, key, ..QuantParams::IDENTITY })
+            })?;
             self.pack(&wide, codes);
             scales.iter_mut().zip(&pairs).for_each(|(scale, [pair, _])| *scale = *pair);
             Ok(())

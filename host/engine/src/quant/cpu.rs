@@ -153,11 +153,11 @@ fn by_other_arithmetic(
     let unscaled = QuantParams { scales: Scales::ONE.skip(quant_params.scales.first), ..*quant_params };
     let FormatStats { overflow, .. } = plugin.fake_quant(&scaled, dst, &unscaled, &mut [])?;
     let toward_zero = QuantParams { rounding: Rounding::TOWARD_ZERO, ..unscaled };
-    if arithmetic.ties_toward_zero {
+    if let Some(ties) = arithmetic.ties {
         let mut inner = vec![0.0; dst.len()];
         plugin.fake_quant(&scaled, &mut inner, &toward_zero, &mut [])?;
         for ((y, inner), x) in dst.iter_mut().zip(inner).zip(&scaled) {
-            if *y != inner && 2.0 * f64::from(*x) == f64::from(*y) + f64::from(inner) {
+            if ties.is_inner(*x, [*y, inner]) {
                 *y = inner;
             }
         }
@@ -184,7 +184,9 @@ pub(super) fn consecutive(scales: &[[f32; 2]], elements: usize) -> Scales<'_> {
 pub(super) fn dynamic_scales(values: &[f32], rule: &ScaleRule) -> Vec<[f32; 2]> {
     let group = rule.group_len(values.len());
     if group > CHUNK && rule.scaling.needs_amax_only() {
-        let amax = |values: &[f32]| values.par_chunks(CHUNK).map(scale::amax).reduce(|| 0.0, f32::max);
+        let amax = |values: &[f32]| {
+            scale::magnitude(values.par_chunks(CHUNK).map(scale::amax).reduce(|| 0.0, f32::max), values)
+        };
         let blocks: Vec<_> =
             values.chunks(group).map(|group| BlockStatistics::of_amax(amax(group))).collect();
         return pairs(&blocks, rule);
@@ -213,7 +215,7 @@ fn two_level_scales(values: &[f32], group: usize, rule: &ScaleRule) -> Vec<[f32;
     let mut amax = zeros(values.len() / group);
     let parts = amax.par_chunks_mut(groups).zip(values.par_chunks(groups * group));
     parts.for_each(|(amax, values)| scale::group_amax(values, group, amax));
-    let largest = amax.iter().copied().fold(0.0, f32::max);
+    let largest = amax.iter().copied().filter(|amax| amax.is_finite()).fold(0.0, f32::max);
     let tensor = rule.scaling.tensor_scale_of_amax(&rule.range, largest);
     let mut scales = vec![[1.0; 2]; amax.len()];
     let parts = scales.par_chunks_mut(groups).zip(amax.par_chunks(groups));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use altgrad_casts::Operation;
+use altgrad_casts::{Operation, Rounding as CastRounding};
 use altgrad_config::SteChoice;
 use altgrad_plugin_api::{RandomKey, Rounding};
 
@@ -14,8 +14,8 @@ pub struct Arithmetic {
     pub quantize: Operation,
     /// The operation that scales codes back: a multiplication by the inverse, or a division by the scale.
     pub dequantize: Operation,
-    /// True if ties are rounded toward zero. The rounding mode is to nearest, ties away.
-    pub ties_toward_zero: bool,
+    /// The rounding that decides ties by itself, if there is one. The format's rounding mode is then to nearest, ties away.
+    pub ties: Option<CastRounding>,
 }
 
 impl Arithmetic {

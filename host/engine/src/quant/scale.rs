@@ -18,11 +18,18 @@ pub struct ScaleRule {
 
 impl ScaleRule {
     /// `scale = target / (amax * 2^margin)`, one f32 division, kept between 2^-126 and 2^126 so that scale and inverse are normal
-    /// numbers; 1 where there is no finite value but zero. With `pow2` rounded down to a power of two.
+    /// numbers; 1 where there is no finite value but zero. With `pow2` rounded down to a power of two. `target` is the format's largest
+    /// value, unless [`Self::of_largest`] says otherwise.
     #[must_use]
     pub fn max(target: f32, margin: i32, pow2: bool, group: Option<usize>) -> Self {
         let scaling = Scaling { margin, pow2, ..Scaling::default() };
-        Self { range: Range { target, significand_bits: None }, scaling, group }
+        Self { range: Range::of(target, target), scaling, group }
+    }
+
+    /// The same for a format whose largest finite magnitude is `largest`.
+    #[must_use]
+    pub fn of_largest(self, largest: f32) -> Self {
+        Self { range: Range::of(self.range.target, largest), ..self }
     }
 
     /// The scale of a tensor of one block with this largest finite magnitude, and the factor of codes: its inverse, or the stored
@@ -82,6 +89,15 @@ impl ScaleRule {
         values.chunks(group).map(of).collect()
     }
 
+    /// The least scale, a power of two if all are: values of the format stay finite by its inverse.
+    #[cfg(feature = "gpu")]
+    pub(super) fn least(&self) -> f32 {
+        let least = self.range.least_encode;
+        let power = f32::from_bits(least.to_bits() & 0x7f80_0000);
+        let is_power = !self.scaling.pow2 || power == least;
+        if is_power { least } else { power * 2.0 }
+    }
+
     /// `target * 2^-margin`, at most the largest f32.
     #[cfg(feature = "gpu")]
     pub(super) fn numerator(&self) -> f32 {
@@ -130,12 +146,18 @@ pub fn amax(values: &[f32]) -> f32 {
     amax_inline(values)
 }
 
-/// The largest finite magnitudes of groups of `group` consecutive elements, one per entry of `amax`.
+/// The largest finite magnitudes of groups of `group` consecutive elements, one per entry of `amax`. Infinity for a group with
+/// infinities whose finite elements are zeros ([`BlockStatistics::of_amax`]).
 #[multiversion::multiversion(targets("x86_64+avx2+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
 pub(super) fn group_amax(values: &[f32], group: usize, amax: &mut [f32]) {
     for (values, amax) in values.chunks(group).zip(amax) {
-        *amax = amax_inline(values);
+        *amax = magnitude(amax_inline(values), values);
     }
+}
+
+/// `amax`, the largest finite magnitude of these values; infinity if it is 0, and one of them is infinite.
+pub(super) fn magnitude(amax: f32, values: &[f32]) -> f32 {
+    if amax == 0.0 && values.iter().any(|x| x.is_infinite()) { f32::INFINITY } else { amax }
 }
 
 #[inline(always)]
@@ -186,5 +208,27 @@ mod tests {
         let e7m0 = ScaleRule::max(2f32.powi(64), 0, false, None);
         assert_eq!(e7m0.scale(f32::from_bits(1)), [2f32.powi(126), 2f32.powi(-126)]);
         assert_eq!(e4m3(0, false).scale(f32::MAX)[0], 448.0 / f32::MAX);
+        // E3M4's and E2M1's largest values stay finite.
+        for (largest, pow2) in [(31.0, false), (31.0, true), (6.0, false), (6.0, true), (448.0, true)] {
+            let [_, inverse] = ScaleRule::max(largest, 0, pow2, None).scale(f32::MAX);
+            assert!((largest * inverse).is_finite(), "{largest} {pow2}");
+        }
+    }
+
+    /// A block whose magnitudes are all infinite has scale 1, as `altgrad_casts` defines it.
+    #[test]
+    fn an_infinity_among_zeros_has_scale_1() {
+        let scaling = Scaling {
+            rule: altgrad_casts::Rule::Floor,
+            storage: altgrad_casts::Storage::E8m0,
+            zero: altgrad_casts::ZeroBlock::Smallest,
+            ..Scaling::default()
+        };
+        let rule = ScaleRule { range: Range::of(448.0, 448.0), scaling, group: Some(2) };
+        let values = [0.0, f32::INFINITY, 0.0, f32::NAN, 256.0, f32::NEG_INFINITY];
+        let mut scales = [[0.0; 2]; 3];
+        rule.group_scales(&values, 2, &mut scales);
+        assert_eq!(scales, [[1.0, 1.0], [2f32.powi(127), 2f32.powi(-127)], [1.0, 1.0]]);
+        assert_eq!(super::super::cpu::dynamic_scales(&values, &rule), scales);
     }
 }

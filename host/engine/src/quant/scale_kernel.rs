@@ -34,6 +34,7 @@ pub(super) fn scales(x: CubeTensor, rule: ScaleRule) -> CubeTensor {
         amax.into_buffer_arg(),
         scales.clone().into_buffer_arg(),
         rule.numerator(),
+        rule.least(),
         rule.scaling.pow2,
     );
     scales
@@ -83,13 +84,14 @@ fn largest_of_parts(x: &[f32], largest: &mut [f32], len: u32, parts: u32) {
 }
 
 #[cube(launch)]
-fn finish(amax: &[f32], scales: &mut [f32], numerator: f32, #[comptime] pow2: bool) {
+fn finish(amax: &[f32], scales: &mut [f32], numerator: f32, least: f32, #[comptime] pow2: bool) {
     if ABSOLUTE_POS < amax.len() {
         let largest = u32::reinterpret(amax[ABSOLUTE_POS]);
         let mut scale = quotient(u32::reinterpret(numerator), max(largest, 1u32));
         if comptime!(pow2) {
             scale &= !SIGNIFICAND;
         }
+        scale = max(scale, u32::reinterpret(least));
         scale = select(largest == 0u32, ONE, scale);
         scales[2 * ABSOLUTE_POS] = f32::reinterpret(scale);
         scales[2 * ABSOLUTE_POS + 1] = f32::reinterpret(quotient(ONE, scale));

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use altgrad_casts::{Hadamard, Rule};
+use altgrad_casts::{Block, Hadamard, Rule};
 use altgrad_config::SteChoice;
 pub use altgrad_metrics::Role;
 use altgrad_plugin_api::{Blocks, RandomKey, Rounding};
@@ -87,6 +87,8 @@ pub struct TensorQuantizer {
     pub scaling: Scaling,
     /// The straight-through estimator; gradients ignore it.
     pub ste: SteChoice,
+    /// The elements that share a scale as the cast has them, if a cast does: blocks may be larger than a tensor.
+    pub block: Option<Block>,
     /// Rows and columns of a tile that shares a scale, where blocks are no parts of rows. The scaling's groups are its elements.
     pub tile: Option<[usize; 2]>,
     /// A rotation of rows before all else.
@@ -124,6 +126,7 @@ impl TensorQuantizer {
             rounding,
             scaling,
             ste,
+            block: None,
             tile: None,
             transform: None,
             arithmetic: Arithmetic::default(),

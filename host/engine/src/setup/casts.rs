@@ -1,7 +1,7 @@
 //! A run file's casts as the sites of a linear layer, and refusals that depend on the layer and on the other casts.
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_casts::{Block, Grid, Hadamard, Range, Rounding as CastRounding, Rule};
+use altgrad_casts::{Block, Grid, Hadamard, Range, Rounding as CastRounding, Rule, Signs};
 use altgrad_config::{
     AmaxChoice,
     cast::{FirstScaleChoice, ResolvedCast, UseSourceChoice, ZeroBlockChoice},
@@ -36,14 +36,14 @@ impl LayerShape {
     }
 }
 
-/// The mode of plugins for a rounding, and whether ties are corrected afterwards.
-pub(crate) fn mode(rounding: CastRounding) -> (Rounding, bool) {
+/// The mode of plugins for a rounding, and the rounding itself if its ties are corrected afterwards.
+pub(crate) fn mode(rounding: CastRounding) -> (Rounding, Option<CastRounding>) {
     match rounding {
-        CastRounding::NearestEven => (Rounding::NEAREST_EVEN, false),
-        CastRounding::NearestAway => (Rounding::NEAREST_AWAY, false),
-        CastRounding::NearestZero => (Rounding::NEAREST_AWAY, true),
-        CastRounding::TowardZero => (Rounding::TOWARD_ZERO, false),
-        CastRounding::Stochastic => (Rounding::STOCHASTIC, false),
+        CastRounding::NearestEven => (Rounding::NEAREST_EVEN, None),
+        CastRounding::NearestAway => (Rounding::NEAREST_AWAY, None),
+        CastRounding::NearestZero | CastRounding::NearestUp => (Rounding::NEAREST_AWAY, Some(rounding)),
+        CastRounding::TowardZero => (Rounding::TOWARD_ZERO, None),
+        CastRounding::Stochastic => (Rounding::STOCHASTIC, None),
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn arithmetic(cast: &altgrad_casts::Cast) -> Arithmetic {
     Arithmetic {
         quantize: cast.scaling.quantize,
         dequantize: cast.scaling.dequantize,
-        ties_toward_zero: mode(cast.rounding).1,
+        ties: mode(cast.rounding).1,
     }
 }
 
@@ -183,10 +183,7 @@ pub(super) fn check_transforms(
                 "a transform of {} elements does not divide the {length} elements that the product of `{name}` contracts over",
                 hadamard.size
             );
-            return Err((
-                key(),
-                Diagnostic::config(message).hint("choose a smaller power of two, or exclude the layer"),
-            ));
+            return Err((key(), Diagnostic::config(message).hint(dividing_hint(*role, hadamard, length))));
         }
         // It is rotated along the axis that the product of the weight's gradient keeps.
         let second = casts.iter().find(|(of, _)| *of == Role::GradWgrad).map(|(_, second)| second);
@@ -222,6 +219,24 @@ pub(super) fn check_transforms(
         }
     }
     Ok(())
+}
+
+/// Changes by which a transform divides the elements that a product contracts over.
+fn dividing_hint(role: Role, hadamard: Hadamard, length: usize) -> String {
+    let size = hadamard.size;
+    let of_tokens = matches!(role, Role::ActivationWgrad | Role::GradWgrad);
+    let change = if of_tokens {
+        format!("choose `data.batch_size` and `data.block_size` whose product is a multiple of {size}")
+    } else {
+        "exclude the layer".to_owned()
+    };
+    let dividing = 1usize << length.trailing_zeros();
+    // Transformer Engine's signs are 16.
+    if dividing > 1 && hadamard.signs != Signs::Te {
+        format!("{change}, or set hadamard = {dividing} in both operands")
+    } else {
+        change
+    }
 }
 
 /// Refuses a transform of a tensor that is no operand of a linear layer's product: nothing cancels it.

@@ -1,6 +1,6 @@
 //! The casts of a model's linear layers in words and numbers, for `run.json` and for readers.
 
-use altgrad_casts::{Limit, NonFinite, Operation, Order, Rule, Signs, Storage, ZeroBlock};
+use altgrad_casts::{Block, Limit, NonFinite, Operation, Order, Rounding, Rule, Signs, Storage, ZeroBlock};
 use altgrad_config::PrecisionChoice;
 use altgrad_loader::rounding_name;
 use serde_json::{Map, Value, json};
@@ -60,11 +60,11 @@ fn said(
         "bits": site.format.values().codes().ilog2(),
         "bits_per_value": bits_per_value(site, row),
         "rounding": rounding_name(site.rounding),
-        "scaling": scaling(site, row),
+        "scaling": scaling(site),
         "rounded_by": rounded_by(&site.format, device),
     });
-    if site.arithmetic.ties_toward_zero {
-        said["rounding"] = json!("nearest-zero");
+    if let Some(ties) = site.arithmetic.ties {
+        said["rounding"] = json!(if ties == Rounding::NearestUp { "nearest-up" } else { "nearest-zero" });
     }
     if [Role::Weight, Role::Activation].contains(&role) {
         said["ste"] = json!(site.ste.name());
@@ -118,14 +118,15 @@ fn bits_per_value(site: &TensorQuantizer, row: Option<usize>) -> f64 {
     (bits * 1e4).round() / 1e4
 }
 
-/// `row`: elements of a row of the tensor as it is rounded, if known.
-fn scaling(site: &TensorQuantizer, row: Option<usize>) -> Value {
+fn scaling(site: &TensorQuantizer) -> Value {
     let with = |rule: &ScaleRule, amax: Value| {
-        let granularity = match (site.tile, rule.group) {
-            (Some([rows, columns]), _) => format!("tile of {rows} x {columns}"),
-            (None, None) => "tensor".to_string(),
-            (None, Some(group)) if Some(group) == row => "channel".to_string(),
-            (None, Some(group)) => format!("block of {group}"),
+        let granularity = match (site.block, site.tile, rule.group) {
+            (Some(Block::Row), ..) => "row".to_string(),
+            (Some(Block::Along(elements)), ..) | (_, None, Some(elements)) => format!("block of {elements}"),
+            (Some(Block::Tile([rows, columns])), ..) | (_, Some([rows, columns]), _) => {
+                format!("tile of {rows} x {columns}")
+            }
+            (_, None, None) => "tensor".to_string(),
         };
         let scaling = &rule.scaling;
         let mut said = json!({

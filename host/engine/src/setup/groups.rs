@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use altgrad_base::diagnostic::Diagnostic;
+use altgrad_base::diagnostic::{Diagnostic, Fault};
+use altgrad_casts::{Cast, Grid};
 use altgrad_config::{OptimizerSection, StateFloat, StateStorage};
 use altgrad_loader::{
     FormatPlugin, OptimizerPlugin, Registry,
     instance::{KeyedDiagnostic, OptionTable},
-    rounding_mode,
 };
 use wildmatch::WildMatch;
 
@@ -119,14 +119,31 @@ fn storage(choice: &StateStorage, key: &str, registry: &Registry) -> Result<Stor
         return Err((key, Diagnostic::config(message).hint("name a format of up to 8 bits, or bf16")));
     }
     let rule = ScaleRule::max(format.conventions.target(&values), 0, false, Some(codes.block));
-    let rounding = rounding_mode(codes.rounding);
+    let rule = rule.of_largest(values.max_finite());
+    let rounding = codes.rounding.rounding();
+    let grid = Grid::new(&format.spec, &format.conventions)
+        .map_err(|error| (key.clone(), format.identity.failure(Fault::Plugin, &error)))?;
+    // States have scales of their own: blocks of the cast are not used.
+    Cast { rounding, ..Cast::default() }.check(&grid).map_err(|error| {
+        let diagnostic = Diagnostic::config(error.to_string()).hint(error.hint());
+        (key.replace(".format", ".rounding"), diagnostic)
+    })?;
     let bits = values.codes().ilog2();
     let expansion = codes.expand.map(|fraction| {
         let largest = format.conventions.target(&values);
         RangeExpansion { fraction, target_ratio: largest * largest / 2.0 }
     });
     let (block, min_size) = (codes.block, codes.min_size);
-    Ok(Storage::Codes(Arc::new(CodeStorage { format, bits, rule, block, rounding, min_size, expansion })))
+    Ok(Storage::Codes(Arc::new(CodeStorage {
+        format,
+        grid,
+        bits,
+        rule,
+        block,
+        rounding,
+        min_size,
+        expansion,
+    })))
 }
 
 #[cfg(test)]

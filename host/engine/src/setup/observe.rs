@@ -108,6 +108,13 @@ fn assumed(
         (key.clone(), Diagnostic::config(message).hint("remove it from observe.formats"))
     })?;
     let cast = observe.cast(name).cast();
+    let has_one_scale = matches!(cast.block, Block::Tensor) || cast.scaling.tensor;
+    if observe.cast(name).scaling.amax == AmaxChoice::Static && !has_one_scale {
+        let field = "observe.scaling.amax";
+        let message = format!("`{field}` = \"static\" needs one scale for the tensor");
+        let hint = "blocks take their scales from the current tensor: set amax = \"dynamic\"";
+        return Err((field.to_owned(), Diagnostic::config(message).hint(hint)));
+    }
     let plugin = Arc::new(FormatPlugin::make(registry, &key, name)?);
     let grid = Grid::new(&plugin.spec, &plugin.conventions)
         .map_err(|error| (key.clone(), plugin.identity.failure(Fault::Plugin, &error)))?;
@@ -120,13 +127,6 @@ fn assumed(
             Diagnostic::config(format!("with {name}: {}", message.replacen('`', "`observe.", 1))).hint(hint),
         )
     })?;
-    let has_one_scale = matches!(cast.block, Block::Tensor) || cast.scaling.tensor;
-    if observe.cast(name).scaling.amax == AmaxChoice::Static && !has_one_scale {
-        let field = "observe.scaling.amax";
-        let message = format!("`{field}` = \"static\" needs one scale for the tensor");
-        let hint = "blocks take their scales from the current tensor: set amax = \"dynamic\"";
-        return Err((field.to_owned(), Diagnostic::config(message).hint(hint)));
-    }
     // Kernels multiply by scales.
     let format = if casts::arithmetic(&cast).is_the_formats() {
         DeviceFormat::new(plugin, device, &[Rounding::NEAREST_EVEN])

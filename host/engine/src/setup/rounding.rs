@@ -285,6 +285,7 @@ impl Builder<'_> {
             scaling,
             resolved.fields.ste.unwrap_or(self.config.ste),
         );
+        site.block = Some(cast.block);
         site.tile = tile;
         site.transform = cast.transform;
         site.arithmetic = arithmetic;
@@ -319,18 +320,19 @@ impl Builder<'_> {
     ) -> Scaling {
         let target = format.amax_target();
         let margin = self.config.stored_scale.margin.unwrap_or(0);
-        let rule = ScaleRule::max(target, margin, false, group);
+        let rule_to =
+            |target, pow2| ScaleRule::max(target, margin, pow2, group).of_largest(format.max_finite());
         match self.config.stored_scale.rule {
             _ if cast.block == Block::None => Scaling::None,
             StoredScaleChoice::Dynamic => {
-                let target = target_on_grid(format.values(), target, margin);
-                Scaling::Dynamic(ScaleRule::max(target, margin, false, group))
+                Scaling::Dynamic(rule_to(target_on_grid(format.values(), target, margin), false))
             }
-            StoredScaleChoice::Fixed => Scaling::Stored { rule, change: ScaleChange::Never },
+            StoredScaleChoice::Fixed => {
+                Scaling::Stored { rule: rule_to(target, false), change: ScaleChange::Never }
+            }
             StoredScaleChoice::PowerOfTwo => {
                 let end = end_of_range(format.values()).min(target);
-                let rule = ScaleRule::max(end, margin, true, group);
-                Scaling::Stored { rule, change: ScaleChange::Hysteresis }
+                Scaling::Stored { rule: rule_to(end, true), change: ScaleChange::Hysteresis }
             }
         }
     }
@@ -377,7 +379,7 @@ impl Builder<'_> {
 fn refuse_stored(resolved: &ResolvedCast, cast: &altgrad_casts::Cast) -> Result<(), KeyedDiagnostic> {
     let refused = [
         ("transform", cast.transform.is_some()),
-        ("rounding", casts::mode(cast.rounding).1),
+        ("rounding", casts::mode(cast.rounding).1.is_some()),
         ("scaling.type", cast.scaling.storage != altgrad_casts::Storage::F32),
     ];
     refused.into_iter().find(|(_, is)| *is).map_or(Ok(()), |(field, _)| {

@@ -62,6 +62,35 @@ fn two_levels_of_scales_and_random_bits_by_seed() {
     assert!(off <= 2.0, "{off}");
 }
 
+/// A program may write every key of every cast. Equal values that rule rms takes to about zero are reported.
+#[test]
+fn keys_without_effect_and_vanished_values_are_warned_of() {
+    let bench = Bench::new();
+    write(&bench, "in.f32", &[1.0; 32]);
+    for (cast, warning, value) in [
+        (
+            "format = 'E4M3', scaling = { order = 'decode', rule = 'floor' }",
+            "`scaling.order` has no effect here",
+            1.0,
+        ),
+        (
+            "format = 'E2M1', scaling = { rule = 'rms' }",
+            "1 blocks of about equal values became about 0",
+            6.0 / 2f32.powi(27),
+        ),
+        (
+            "format = 'E4M3', block = 'none', scaling = { type = 'e8m0' }",
+            "`scaling` has no effect with block none",
+            1.0,
+        ),
+    ] {
+        let outcome = apply(&bench, cast, "4,8", &["--axis", "rows"]);
+        assert_eq!(outcome.code, 0, "{cast}: {}", outcome.stderr);
+        assert!(outcome.stderr.starts_with(&format!("warning: {warning}")), "{cast}: {}", outcome.stderr);
+        assert_eq!(read(&bench, "out.f32")[0], value, "{cast}");
+    }
+}
+
 #[test]
 fn each_fault_of_a_cast_is_named_and_writes_nothing() {
     let bench = Bench::new();
@@ -75,7 +104,9 @@ fn each_fault_of_a_cast_is_named_and_writes_nothing() {
         ["format = 'E4M3', blok = 8", "4,8", ""],
         ["format = 'E4M3', block = 'column'", "4,8", ""],
         ["format = 'E4M3', scaling = { type = 'e4m3', rule = 'floor' }", "4,8", ""],
-        ["format = 'E4M3', scaling = { order = 'decode', rule = 'floor' }", "4,8", ""],
+        ["format = 'E4M3', rounding = 'toward-zero', scaling = { rule = 'even' }", "4,8", ""],
+        ["format = 'E4M3', block = 'row', scaling = { amax = 'static', static_amax = 2 }", "4,8", ""],
+        ["format = 'E4M3', scaling = { amax = 'static', static_amax = 1e39 }", "4,8", ""],
         ["format = 'E4M3', scaling = { amax = 'delayed' }", "4,8", ""],
         ["format = 'E4M3', transform = { hadamard = 16, signs = 'te' }", "4,8", ""],
         ["E4M3", "4,9", ""],
