@@ -56,7 +56,7 @@ impl From<Alert> for Event {
 
 /// Facts of a run that alerts need besides its records.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct RunFacts {
+pub struct AlertFacts {
     /// Steps until the learning rate has its full value.
     pub warmup_steps: u64,
     /// Unigram entropy of the corpus in nats per token: the loss of a model that uses only token frequencies.
@@ -67,7 +67,7 @@ pub struct RunFacts {
 #[derive(Debug, Clone, Default)]
 pub struct Alerts {
     config: AlertsSection,
-    facts: RunFacts,
+    facts: AlertFacts,
     state: AlertState,
 }
 
@@ -86,13 +86,13 @@ impl Alerts {
 
     /// The same alerts with facts of the run.
     #[must_use]
-    pub fn with_facts(self, facts: RunFacts) -> Self {
+    pub fn with_facts(self, facts: AlertFacts) -> Self {
         Self { facts, ..self }
     }
 
     /// The facts of the run besides its records.
     #[must_use]
-    pub fn facts(&self) -> RunFacts {
+    pub fn facts(&self) -> AlertFacts {
         self.facts
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use altgrad_config::{AlertsSection, Threshold};
 use altgrad_metrics::{MetricId, MetricRecord};
 
-use super::{AlertKind, Alerts, Evaluation, RunFacts, Severity};
+use super::{AlertFacts, AlertKind, Alerts, Evaluation, Severity};
 
 /// Alerts under test, a second a record.
 struct Bench {
@@ -253,7 +253,7 @@ fn what_is_remembered_survives_being_written_down() {
 #[test]
 fn stalled_updates_count_after_warmup_only() {
     let mut bench = Bench::new(QUICK);
-    bench.alerts = bench.alerts.with_facts(RunFacts { warmup_steps: 2, unigram_entropy: None });
+    bench.alerts = bench.alerts.with_facts(AlertFacts { warmup_steps: 2, unigram_entropy: None });
     let stalled = [("update/rounding_loss", 0.99)];
     assert_eq!([bench.kinds(&stalled), bench.kinds(&stalled)], [[], []]);
     assert_eq!(bench.kinds(&stalled), [AlertKind::BitStall]);
@@ -423,7 +423,7 @@ fn a_training_loss_that_rises_above_its_noise_and_stays() {
 
 #[test]
 fn a_model_that_knows_no_more_than_how_often_tokens_occur() {
-    let facts = RunFacts { warmup_steps: 10, unigram_entropy: Some(3.0) };
+    let facts = AlertFacts { warmup_steps: 10, unigram_entropy: Some(3.0) };
     let config = AlertsSection { loss_rise_threshold: Threshold::Off, cooldown_s: 1e9, patience: 9, ..QUICK };
     let mut bench = Bench::new(config);
     bench.alerts = bench.alerts.with_facts(facts);

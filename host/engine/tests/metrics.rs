@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, fs, time::Duration};
 
 use altgrad_end_to_end::stage;
 use altgrad_engine::{metrics::MetricRecord, setup::ReadyRun, step};
-use altgrad_metrics::{Due, MetricId, Shape, families, reference};
+use altgrad_metrics::{Due, MetricId, ValueShape, families, reference};
 use tempfile::TempDir;
 
 const EVERYTHING: &str = r#"
@@ -118,7 +118,10 @@ fn every_definition_is_used_and_in_the_reference() {
     for record in records(&mut run) {
         used.extend(record.histograms.iter().map(|histogram| histogram.id.definition().name));
         assert!(
-            record.histograms.iter().all(|histogram| histogram.id.definition().shape == Shape::Distribution)
+            record
+                .histograms
+                .iter()
+                .all(|histogram| histogram.id.definition().shape == ValueShape::Distribution)
         );
     }
     let page = reference::markdown();

@@ -17,7 +17,7 @@ pub struct MetricDefinition {
     /// Unit of its values.
     pub unit: Unit,
     /// Range of its values.
-    pub range: Range,
+    pub range: ValueRange,
     /// The scopes of its values.
     pub scopes: &'static [Scope],
     /// The number that distinguishes metrics of one definition, if there is one.
@@ -27,7 +27,7 @@ pub struct MetricDefinition {
     /// The kind: equal runs give equal values, or not.
     pub kind: MetricKind,
     /// The shape: a number or a distribution.
-    pub shape: Shape,
+    pub shape: ValueShape,
     /// At which steps it is recorded.
     pub due: Due,
     /// Alerts about values that are too large.
@@ -45,12 +45,12 @@ impl MetricDefinition {
             name: "",
             meaning: "",
             unit: Unit::Number,
-            range: Range::Any,
+            range: ValueRange::Any,
             scopes: &[Scope::Run],
             index: None,
             by_format: false,
             kind: MetricKind::Reproducible,
-            shape: Shape::Number,
+            shape: ValueShape::Number,
             due: Due::EveryStep,
             alerts: &[],
             report: ReportUse::NONE,
@@ -145,7 +145,7 @@ pub enum MetricKind {
 
 /// The shape of a metric: a number or a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum ValueShape {
     /// A number.
     Number,
     /// Counts by bin.
@@ -301,7 +301,7 @@ impl fmt::Display for Unit {
 
 /// The range of a metric's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Range {
+pub enum ValueRange {
     /// Any number.
     Any,
     /// Not below.
@@ -310,7 +310,7 @@ pub enum Range {
     Between(i8, i8),
 }
 
-impl fmt::Display for Range {
+impl fmt::Display for ValueRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Any => f.write_str("any"),

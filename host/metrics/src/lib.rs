@@ -21,7 +21,7 @@ mod role;
 mod tests;
 
 pub use alert::{AlertDefinition, AlertKind, Condition};
-pub use definition::{Due, Index, MetricDefinition, MetricKind, Range, Scope, Shape, Unit};
+pub use definition::{Due, Index, MetricDefinition, MetricKind, Scope, Unit, ValueRange, ValueShape};
 pub use families::{Family, FamilyDefinition};
 pub use format_name::FormatName;
 pub use id::{Layer, MetricId, Over, Role, Statistic};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::{
-    definition::{Due, MetricDefinition, MetricKind, Scope, Shape},
+    definition::{Due, MetricDefinition, MetricKind, Scope, ValueShape},
     families::Family,
 };
 
@@ -91,7 +91,7 @@ fn pattern(definition: &MetricDefinition, scope: Scope) -> String {
 /// The name pattern of metrics of a scope.
 fn place(definition: &MetricDefinition, scope: Scope) -> &'static str {
     match (definition.shape, definition.due, definition.kind, scope) {
-        (Shape::Distribution, ..) => "histogram",
+        (ValueShape::Distribution, ..) => "histogram",
         (_, Due::End, ..) => "end",
         (_, _, MetricKind::Timing, _) => "time",
         (.., Scope::Layer | Scope::RoleAndLayer) => "layer",

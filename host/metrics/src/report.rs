@@ -2,7 +2,7 @@
 
 pub use crate::report_use::{Column, ColumnFormat, ReportUse};
 use crate::{
-    definition::{MetricDefinition, Shape},
+    definition::{MetricDefinition, ValueShape},
     families,
     id::Statistic,
 };
@@ -29,5 +29,5 @@ pub fn keeps_curve(statistic: &Statistic) -> bool {
 pub fn keeps_layers(statistic: &Statistic) -> bool {
     let definition = statistic.definition;
     let is_plain = definition.index.is_none() && !definition.by_format;
-    (is_plain && definition.shape == Shape::Number) || definition.report.layers.contains(&statistic.role)
+    (is_plain && definition.shape == ValueShape::Number) || definition.report.layers.contains(&statistic.role)
 }

@@ -6,7 +6,7 @@
 
 use std::{fs, time::Duration};
 
-use altgrad_alerts::{Alert, Alerts, RunFacts, Severity};
+use altgrad_alerts::{Alert, AlertFacts, Alerts, Severity};
 use altgrad_config::{AlertsSection, FullEvalChoice};
 use altgrad_metrics::{
     MetricId,
@@ -83,9 +83,9 @@ fn whole_split_at(run: &Run) -> Option<u64> {
     run.status.steps.filter(|_| run.status.final_is_full && !always)
 }
 
-fn facts(run: &Run) -> RunFacts {
+fn facts(run: &Run) -> AlertFacts {
     let warmup = run.config.get("train.warmup_steps").and_then(|steps| steps.parse().ok());
-    RunFacts { warmup_steps: warmup.unwrap_or_default(), unigram_entropy: run.status.unigram_entropy }
+    AlertFacts { warmup_steps: warmup.unwrap_or_default(), unigram_entropy: run.status.unigram_entropy }
 }
 
 #[cfg(test)]

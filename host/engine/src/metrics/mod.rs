@@ -46,7 +46,7 @@ pub mod weights;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use altgrad_metrics::Shape;
+use altgrad_metrics::ValueShape;
 pub use altgrad_metrics::{Histogram, MetricId, MetricKind, MetricRecord};
 pub use family::{MetricFamily, MetricSetup};
 pub use outputs::StepOutputs;
@@ -141,7 +141,7 @@ pub fn names<'a>(setups: impl Iterator<Item = MetricSetup<'a>>) -> Vec<MetricId>
         ids.extend(recorded_ids(&setup).into_iter().filter(|id| known.insert(id.clone())));
     }
     ids.sort_by_key(|id| id.definition().family);
-    ids.retain(|id| id.definition().shape == Shape::Number);
+    ids.retain(|id| id.definition().shape == ValueShape::Number);
     ids
 }
 

@@ -1,6 +1,6 @@
 //! The part of a run that is fixed before its first step.
 
-use altgrad_alerts::RunFacts;
+use altgrad_alerts::AlertFacts;
 use altgrad_config::{FullEvalChoice, RunConfig};
 use altgrad_data::{Batch, Batches, Split};
 use altgrad_loader::{LibraryInfo, Registry, instance::Identity};
@@ -58,9 +58,9 @@ impl RunSetup {
 
     /// The facts of the run for alerts, in addition to its records.
     #[must_use]
-    pub fn facts(&self) -> RunFacts {
+    pub fn facts(&self) -> AlertFacts {
         let unigram_entropy = self.batches.corpus().unigram_entropy();
-        RunFacts { warmup_steps: self.config.train.warmup_steps, unigram_entropy: Some(unigram_entropy) }
+        AlertFacts { warmup_steps: self.config.train.warmup_steps, unigram_entropy: Some(unigram_entropy) }
     }
 
     /// The micro-batches of a step.

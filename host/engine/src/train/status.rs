@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use altgrad_alerts::{Alerts, Evaluation, RunFacts};
+use altgrad_alerts::{AlertFacts, Alerts, Evaluation};
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::AlertsSection;
 use altgrad_loader::{LibraryInfo, vet::Checked};
@@ -69,7 +69,7 @@ pub struct RunReport {
 impl RunReport {
     /// The status of a run that starts at `start`.
     #[must_use]
-    pub fn starting(start: &Start, alerts: AlertsSection, facts: RunFacts) -> Self {
+    pub fn starting(start: &Start, alerts: AlertsSection, facts: AlertFacts) -> Self {
         Self {
             steps: start.step,
             final_loss: start.totals.final_loss,

@@ -3,7 +3,9 @@
 use super::macros::metrics;
 use crate::{
     alert_kind::AlertKind,
-    definition::{AlertDefinition, Condition, Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    definition::{
+        AlertDefinition, Condition, Due, FamilyDefinition, MetricDefinition, Scope, Unit, ValueRange,
+    },
     family::Family,
     report_use::ReportUse,
 };
@@ -24,7 +26,7 @@ const ATTENTION: MetricDefinition = MetricDefinition {
 };
 
 const ENTROPY: MetricDefinition =
-    MetricDefinition { unit: Unit::Fraction, range: Range::Between(0, 1), ..ATTENTION };
+    MetricDefinition { unit: Unit::Fraction, range: ValueRange::Between(0, 1), ..ATTENTION };
 
 metrics! {
     /// Entropy of the softmax of a query's scores, divided by `ln n` for a query that attends to `n` positions: mean over heads
@@ -45,7 +47,7 @@ metrics! {
     /// weight is not finite or if all are zero.
     QK_ENTROPY = {
         name: "attention/qk_entropy",
-        range: Range::AtLeast(0),
+        range: ValueRange::AtLeast(0),
         due: Due::Distributions,
         ..ATTENTION
     };

@@ -2,7 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
-    definition::{Due, FamilyDefinition, MetricDefinition, MetricKind, Range, Unit},
+    definition::{Due, FamilyDefinition, MetricDefinition, MetricKind, Unit, ValueRange},
     family::Family,
 };
 
@@ -15,7 +15,7 @@ pub static FAMILY: FamilyDefinition = FamilyDefinition {
 
 const CLOSING: MetricDefinition = MetricDefinition {
     unit: Unit::NatsPerToken,
-    range: Range::AtLeast(0),
+    range: ValueRange::AtLeast(0),
     due: Due::End,
     ..MetricDefinition::new(Family::Closing)
 };

@@ -4,7 +4,8 @@ use super::macros::metrics;
 use crate::{
     alert_kind::AlertKind,
     definition::{
-        AlertDefinition, Condition, Due, FamilyDefinition, Index, MetricDefinition, Range, Scope, Shape, Unit,
+        AlertDefinition, Condition, Due, FamilyDefinition, Index, MetricDefinition, Scope, Unit, ValueRange,
+        ValueShape,
     },
     family::Family,
     report_use::ReportUse,
@@ -29,7 +30,7 @@ metrics! {
     /// Fourth central moment over squared variance of the elements before rounding; 3 for a Gaussian.
     KURTOSIS = {
         name: "quant/kurtosis",
-        range: Range::AtLeast(1),
+        range: ValueRange::AtLeast(1),
         scopes: &[Scope::RoleAndLayer],
         due: Due::Kurtosis,
         alerts: &[&KURTOSIS_ALERT],
@@ -39,24 +40,24 @@ metrics! {
     CODE_ENTROPY = {
         name: "quant/code_entropy",
         unit: Unit::Bits,
-        range: Range::Between(0, 8),
+        range: ValueRange::Between(0, 8),
         report: ReportUse { curves: &[Some(Role::Weight)], ..ReportUse::NONE },
         ..CODES
     };
     /// Fraction of the finite codes that no element uses.
-    DEAD_CODES = { name: "quant/dead_codes", unit: Unit::Fraction, range: Range::Between(0, 1), ..CODES };
+    DEAD_CODES = { name: "quant/dead_codes", unit: Unit::Fraction, range: ValueRange::Between(0, 1), ..CODES };
     /// Binades from the smallest to the largest non-zero magnitude in use, over those of the format.
     DYNAMIC_RANGE_USED = {
         name: "quant/dynamic_range_used",
         unit: Unit::Fraction,
-        range: Range::Between(0, 1),
+        range: ValueRange::Between(0, 1),
         ..CODES
     };
     /// Fraction of the codes in which the bit is set.
     BIT_ACTIVE = {
         name: "quant/bit_active",
         unit: Unit::Fraction,
-        range: Range::Between(0, 1),
+        range: ValueRange::Between(0, 1),
         index: Some(Index::Bit),
         ..CODES
     };
@@ -64,9 +65,9 @@ metrics! {
     CODE_HIST = {
         name: "quant/code_hist",
         unit: Unit::Elements,
-        range: Range::AtLeast(0),
+        range: ValueRange::AtLeast(0),
         scopes: &[Scope::RoleAndLayer],
-        shape: Shape::Distribution,
+        shape: ValueShape::Distribution,
         ..CODES
     };
 }

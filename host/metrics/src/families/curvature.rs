@@ -2,7 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
-    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope},
+    definition::{Due, FamilyDefinition, MetricDefinition, Scope, ValueRange},
     family::Family,
     report_use::ReportUse,
 };
@@ -32,7 +32,7 @@ metrics! {
     /// Standard error of the trace of the Hessian over the random vectors. Missing with `curvature.draws = 1`.
     HESSIAN_TRACE_ERROR = {
         name: "curvature/hessian_trace_error",
-        range: Range::AtLeast(0),
+        range: ValueRange::AtLeast(0),
         ..CURVATURE
     };
     /// Trace of the empirical Fisher matrix, or of a parameter's diagonal block of it: the mean squared norm of the gradients of
@@ -40,7 +40,7 @@ metrics! {
     FISHER_TRACE = {
         name: "curvature/fisher_trace",
         scopes: &[Scope::Run, Scope::Layer],
-        range: Range::AtLeast(0),
+        range: ValueRange::AtLeast(0),
         report: ReportUse::CURVE,
         ..CURVATURE
     };
@@ -48,7 +48,7 @@ metrics! {
     /// if the sample's gradient is hidden in its noise.
     NOISE_SCALE = {
         name: "curvature/noise_scale",
-        range: Range::AtLeast(0),
+        range: ValueRange::AtLeast(0),
         report: ReportUse::CURVE,
         ..CURVATURE
     };

@@ -2,7 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
-    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    definition::{Due, FamilyDefinition, MetricDefinition, Scope, Unit, ValueRange},
     family::Family,
 };
 
@@ -17,7 +17,7 @@ pub static FAMILY: FamilyDefinition = FamilyDefinition {
 const DEAD: MetricDefinition = MetricDefinition {
     scopes: &[Scope::Layer],
     unit: Unit::Fraction,
-    range: Range::Between(0, 1),
+    range: ValueRange::Between(0, 1),
     due: Due::Parameters,
     ..MetricDefinition::new(Family::DeadGradients)
 };

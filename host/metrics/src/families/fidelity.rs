@@ -3,7 +3,9 @@
 use super::macros::metrics;
 use crate::{
     alert_kind::AlertKind,
-    definition::{AlertDefinition, Condition, Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    definition::{
+        AlertDefinition, Condition, Due, FamilyDefinition, MetricDefinition, Scope, Unit, ValueRange,
+    },
     family::Family,
     report_use::{Column, ColumnFormat, ReportUse},
 };
@@ -26,7 +28,7 @@ metrics! {
     /// Cosine of the angle between the two gradients.
     GRAD_COS_SIM = {
         name: "grad_cos_sim",
-        range: Range::Between(-1, 1),
+        range: ValueRange::Between(-1, 1),
         alerts: &[&GRADIENT_COSINE_ALERT],
         report: ReportUse {
             layers: &[None],
@@ -43,17 +45,17 @@ metrics! {
     /// Quotient of the L2 norms, quantized over fp32.
     GRAD_NORM_RATIO = {
         name: "grad_norm_ratio",
-        range: Range::AtLeast(0),
+        range: ValueRange::AtLeast(0),
         alerts: &[&GRADIENT_NORM_ALERT],
         report: ReportUse::LAYERS,
         ..FIDELITY
     };
     /// Fraction of elements with the same sign.
-    GRAD_SIGN_AGREE = { name: "grad_sign_agree", unit: Unit::Fraction, range: Range::Between(0, 1), ..FIDELITY };
+    GRAD_SIGN_AGREE = { name: "grad_sign_agree", unit: Unit::Fraction, range: ValueRange::Between(0, 1), ..FIDELITY };
     /// L2 norm of the unquantized gradient divided by that of the difference between the two gradients. Below the square root of 3, the
     /// decrease of the loss per step falls quickly as noise grows (arXiv:2505.19115). Missing above about 300, where f32 sums do not
     /// resolve the difference.
-    GRAD_SIGNAL_TO_NOISE = { name: "grad_signal_to_noise", range: Range::AtLeast(0), ..FIDELITY };
+    GRAD_SIGNAL_TO_NOISE = { name: "grad_signal_to_noise", range: ValueRange::AtLeast(0), ..FIDELITY };
 }
 
 /// Gradients that point elsewhere than those of fp32.

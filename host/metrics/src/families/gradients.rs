@@ -2,7 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
-    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    definition::{Due, FamilyDefinition, MetricDefinition, Scope, Unit, ValueRange},
     family::Family,
     report_use::ReportUse,
 };
@@ -16,7 +16,7 @@ pub static FAMILY: FamilyDefinition = FamilyDefinition {
 
 const GRADIENTS: MetricDefinition = MetricDefinition {
     scopes: &[Scope::Layer],
-    range: Range::AtLeast(0),
+    range: ValueRange::AtLeast(0),
     due: Due::Parameters,
     ..MetricDefinition::new(Family::Gradients)
 };
@@ -32,7 +32,7 @@ metrics! {
     DEAD_FRAC = {
         name: "dead_frac",
         unit: Unit::Fraction,
-        range: Range::Between(0, 1),
+        range: ValueRange::Between(0, 1),
         report: ReportUse::LAYERS,
         ..GRADIENTS
     };

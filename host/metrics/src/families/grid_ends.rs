@@ -2,7 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
-    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    definition::{Due, FamilyDefinition, MetricDefinition, Scope, Unit, ValueRange},
     family::Family,
     report_use::ReportUse,
 };
@@ -19,7 +19,7 @@ pub static FAMILY: FamilyDefinition = FamilyDefinition {
 const GRID_ENDS: MetricDefinition = MetricDefinition {
     scopes: &[Scope::Run, Scope::Layer],
     unit: Unit::Fraction,
-    range: Range::Between(0, 1),
+    range: ValueRange::Between(0, 1),
     due: Due::Parameters,
     report: ReportUse::CURVE,
     ..MetricDefinition::new(Family::GridEnds)

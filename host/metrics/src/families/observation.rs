@@ -2,7 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
-    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    definition::{Due, FamilyDefinition, MetricDefinition, Scope, Unit, ValueRange},
     family::Family,
     report_use::ReportUse,
     role::Role,
@@ -39,20 +39,20 @@ const EACH_ROLE: [Option<Role>; Role::ALL.len()] = {
 
 metrics! {
     /// Largest finite magnitude. Missing if all elements are zero.
-    OBSERVED_AMAX = { name: "observe/amax", range: Range::AtLeast(0), ..OBSERVATION };
+    OBSERVED_AMAX = { name: "observe/amax", range: ValueRange::AtLeast(0), ..OBSERVATION };
     /// log2 of the largest over the smallest finite magnitude that is not zero: the binades that a format without block scales
     /// would have to span. Missing if all elements are zero.
     OBSERVED_RANGE = {
         name: "observe/range",
         unit: Unit::Binades,
-        range: Range::AtLeast(0),
+        range: ValueRange::AtLeast(0),
         ..OBSERVATION
     };
     /// E[(x - mean)^4] / E[(x - mean)^2]^2 over finite elements; 3 for a Gaussian. By layer only, because tensors of different
     /// spread have no common kurtosis. Missing if elements differ by less than a thousandth of their mean.
     OBSERVED_KURTOSIS = {
         name: "observe/kurtosis",
-        range: Range::AtLeast(1),
+        range: ValueRange::AtLeast(1),
         scopes: &[Scope::RoleAndLayer],
         report: ReportUse::NONE,
         ..OBSERVATION
@@ -61,7 +61,7 @@ metrics! {
     OBSERVED_OVERFLOW = {
         name: "observe/overflow_rate",
         unit: Unit::Fraction,
-        range: Range::Between(0, 1),
+        range: ValueRange::Between(0, 1),
         ..OF_FORMAT
     };
     /// Elements that the format would round to zero at scale 1, as a fraction of those that are neither zero nor NaN: magnitudes up
@@ -69,7 +69,7 @@ metrics! {
     OBSERVED_UNDERFLOW = {
         name: "observe/underflow_rate",
         unit: Unit::Fraction,
-        range: Range::Between(0, 1),
+        range: ValueRange::Between(0, 1),
         ..OF_FORMAT
     };
     /// SQNR, 10 log10(sum x^2 / sum (x_hat - x)^2), of the tensor rounded to nearest, ties to even, with the scales

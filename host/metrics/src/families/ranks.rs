@@ -3,7 +3,7 @@
 use super::macros::metrics;
 use crate::{
     alert_kind::AlertKind,
-    definition::{AlertDefinition, Condition, Due, FamilyDefinition, MetricDefinition, Range, Scope},
+    definition::{AlertDefinition, Condition, Due, FamilyDefinition, MetricDefinition, Scope, ValueRange},
     family::Family,
     report_use::ReportUse,
 };
@@ -19,7 +19,7 @@ pub static FAMILY: FamilyDefinition = FamilyDefinition {
 
 const RANKS: MetricDefinition = MetricDefinition {
     scopes: &[Scope::Layer],
-    range: Range::AtLeast(1),
+    range: ValueRange::AtLeast(1),
     due: Due::Ranks,
     report: ReportUse::LAYERS,
     ..MetricDefinition::new(Family::Ranks)

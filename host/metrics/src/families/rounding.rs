@@ -3,7 +3,7 @@
 use super::macros::metrics;
 use crate::{
     alert_kind::AlertKind,
-    definition::{AlertDefinition, Condition, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    definition::{AlertDefinition, Condition, FamilyDefinition, MetricDefinition, Scope, Unit, ValueRange},
     family::Family,
     report_use::{Column, ColumnFormat, ReportUse},
     role::Role,
@@ -27,7 +27,7 @@ metrics! {
     OVERFLOW_RATE = {
         name: "quant/overflow_rate",
         unit: Unit::Fraction,
-        range: Range::Between(0, 1),
+        range: ValueRange::Between(0, 1),
         alerts: &[&OVERFLOW_ALERT, &CODE_SATURATION_ALERT],
         report: ReportUse {
             curves: &[None],
@@ -45,13 +45,13 @@ metrics! {
     UNDERFLOW_RATE = {
         name: "quant/underflow_rate",
         unit: Unit::Fraction,
-        range: Range::Between(0, 1),
+        range: ValueRange::Between(0, 1),
         alerts: &[&UNDERFLOW_ALERT, &SPARSITY_ALERT],
         report: ReportUse { curves: &[None, Some(Role::Grad)], layers: &[Some(Role::Grad)], column: None },
         ..ROUNDING
     };
     /// NaN elements before rounding.
-    NAN_COUNT = { name: "quant/nan_count", unit: Unit::Elements, range: Range::AtLeast(0), ..ROUNDING };
+    NAN_COUNT = { name: "quant/nan_count", unit: Unit::Elements, range: ValueRange::AtLeast(0), ..ROUNDING };
     /// Signal-to-quantization-noise ratio, 10 log10(sum x^2 / sum (x_hat - x)^2). Over all roles: the lowest value of a role.
     /// Missing if rounding changed nothing.
     SQNR_DB = {
@@ -64,10 +64,10 @@ metrics! {
     SHRINKAGE = { name: "quant/shrinkage", ..ROUNDING };
     /// Largest finite magnitude before scaling and rounding, over all micro-batches of the step. Missing if all elements are
     /// zero.
-    AMAX = { name: "quant/amax", range: Range::AtLeast(0), ..ROUNDING };
+    AMAX = { name: "quant/amax", range: ValueRange::AtLeast(0), ..ROUNDING };
     /// Factor by which elements are multiplied before rounding. By layer only, for tensors with one scale that is not part of the
     /// training state; the scale of the micro-batch with the largest magnitude.
-    SCALE = { name: "quant/scale", range: Range::AtLeast(0), scopes: &[Scope::RoleAndLayer], ..ROUNDING };
+    SCALE = { name: "quant/scale", range: ValueRange::AtLeast(0), scopes: &[Scope::RoleAndLayer], ..ROUNDING };
 }
 
 /// Elements beyond the largest value.

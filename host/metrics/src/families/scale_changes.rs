@@ -2,7 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
-    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    definition::{Due, FamilyDefinition, MetricDefinition, Scope, Unit, ValueRange},
     family::Family,
     report_use::ReportUse,
 };
@@ -18,7 +18,7 @@ pub static FAMILY: FamilyDefinition = FamilyDefinition {
 const CHANGES: MetricDefinition = MetricDefinition {
     scopes: &[Scope::Run, Scope::Layer],
     unit: Unit::Fraction,
-    range: Range::Between(0, 1),
+    range: ValueRange::Between(0, 1),
     due: Due::Parameters,
     ..MetricDefinition::new(Family::ScaleChanges)
 };
@@ -28,7 +28,7 @@ metrics! {
     SCALE_DRIFT = {
         name: "update/scale_drift",
         unit: Unit::Binades,
-        range: Range::AtLeast(0),
+        range: ValueRange::AtLeast(0),
         report: ReportUse::CURVE,
         ..CHANGES
     };

@@ -2,7 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
-    definition::{FamilyDefinition, MetricDefinition, MetricKind, Range, Unit},
+    definition::{FamilyDefinition, MetricDefinition, MetricKind, Unit, ValueRange},
     family::Family,
     report_use::{Column, ColumnFormat, ReportUse},
 };
@@ -17,7 +17,7 @@ pub static FAMILY: FamilyDefinition = FamilyDefinition {
 
 const SPEED: MetricDefinition = MetricDefinition {
     kind: MetricKind::Timing,
-    range: Range::AtLeast(0),
+    range: ValueRange::AtLeast(0),
     ..MetricDefinition::new(Family::Speed)
 };
 

@@ -2,7 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
-    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    definition::{Due, FamilyDefinition, MetricDefinition, Scope, Unit, ValueRange},
     families::updates::BIT_STALL_ALERT,
     family::Family,
     report_use::ReportUse,
@@ -24,7 +24,7 @@ const FROM_INIT: MetricDefinition = MetricDefinition {
 
 metrics! {
     /// Mean distance in the code coordinate, for weights that are rounded with one scale.
-    ULP_FROM_INIT = { name: "update/ulp_from_init", unit: Unit::Ulp, range: Range::AtLeast(0), ..FROM_INIT };
+    ULP_FROM_INIT = { name: "update/ulp_from_init", unit: Unit::Ulp, range: ValueRange::AtLeast(0), ..FROM_INIT };
     /// Fraction of the movement of master weights since the start that rounding to nearest removes: `1 - sum(d r)/sum(d^2)`, where
     /// `d` is the change of the weights and `r` that of the rounded weights. 0 in expectation, 1 if no rounded weight moves.
     MOVEMENT_LOSS = {

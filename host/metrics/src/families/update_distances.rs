@@ -2,7 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
-    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Shape, Unit},
+    definition::{Due, FamilyDefinition, MetricDefinition, Scope, Unit, ValueRange, ValueShape},
     family::Family,
     report_use::ReportUse,
 };
@@ -19,7 +19,7 @@ pub static FAMILY: FamilyDefinition = FamilyDefinition {
 const DISTANCES: MetricDefinition = MetricDefinition {
     scopes: &[Scope::Run, Scope::Layer],
     unit: Unit::Ulp,
-    range: Range::AtLeast(0),
+    range: ValueRange::AtLeast(0),
     due: Due::Parameters,
     ..MetricDefinition::new(Family::UpdateDistances)
 };
@@ -36,7 +36,7 @@ metrics! {
     BINADE_CROSSINGS = {
         name: "update/binade_crossings",
         unit: Unit::Fraction,
-        range: Range::Between(0, 1),
+        range: ValueRange::Between(0, 1),
         ..DISTANCES
     };
     /// Elements by distance of the update.
@@ -44,7 +44,7 @@ metrics! {
         name: "update/ulp_hist",
         unit: Unit::Elements,
         scopes: &[Scope::Layer],
-        shape: Shape::Distribution,
+        shape: ValueShape::Distribution,
         due: Due::Distributions,
         ..DISTANCES
     };

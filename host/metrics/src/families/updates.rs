@@ -3,7 +3,9 @@
 use super::macros::metrics;
 use crate::{
     alert_kind::AlertKind,
-    definition::{AlertDefinition, Condition, Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    definition::{
+        AlertDefinition, Condition, Due, FamilyDefinition, MetricDefinition, Scope, Unit, ValueRange,
+    },
     family::Family,
     report_use::{Column, ColumnFormat, ReportUse},
 };
@@ -20,7 +22,7 @@ pub static FAMILY: FamilyDefinition = FamilyDefinition {
 const UPDATES: MetricDefinition = MetricDefinition {
     scopes: &[Scope::Run, Scope::Layer],
     unit: Unit::Fraction,
-    range: Range::Between(0, 1),
+    range: ValueRange::Between(0, 1),
     due: Due::Parameters,
     ..MetricDefinition::new(Family::Updates)
 };
@@ -54,7 +56,7 @@ metrics! {
     /// rounding. With error feedback the residual belongs to the weight: what it keeps is not lost.
     ROUNDING_LOSS = {
         name: "update/rounding_loss",
-        range: Range::Any,
+        range: ValueRange::Any,
         alerts: &[&BIT_STALL_ALERT],
         report: ReportUse::CURVE,
         ..UPDATES

@@ -2,7 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
-    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Shape, Unit},
+    definition::{Due, FamilyDefinition, MetricDefinition, Scope, Unit, ValueRange, ValueShape},
     family::Family,
     report_use::ReportUse,
 };
@@ -23,8 +23,8 @@ const WEIGHTS: MetricDefinition = MetricDefinition {
 
 const HISTOGRAM: MetricDefinition = MetricDefinition {
     unit: Unit::Elements,
-    range: Range::AtLeast(0),
-    shape: Shape::Distribution,
+    range: ValueRange::AtLeast(0),
+    shape: ValueShape::Distribution,
     ..WEIGHTS
 };
 
@@ -32,7 +32,7 @@ metrics! {
     /// Mean of |w - nearest value| / S(w); 0 on the grid, 1/4 for weights that are independent of it.
     GRID_ALIGNMENT = {
         name: "weights/grid_alignment",
-        range: Range::AtLeast(0),
+        range: ValueRange::AtLeast(0),
         report: ReportUse::LAYERS,
         ..WEIGHTS
     };
@@ -41,7 +41,7 @@ metrics! {
     /// Pearson correlation of log2 S(w) and log2 |g|, over elements with a gradient.
     STIFFNESS_GRAD_CORR = {
         name: "weights/stiffness_grad_corr",
-        range: Range::Between(-1, 1),
+        range: ValueRange::Between(-1, 1),
         report: ReportUse::LAYERS,
         ..WEIGHTS
     };
