@@ -5,9 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use altgrad_casts::{
-    Axis, Block, CastError, Grid, Hadamard, Layout, NonFinite, Operation, Scaling, Shape, Signs,
-};
+use altgrad_casts::{Axis, Block, Grid, Hadamard, Layout, NonFinite, Operation, Scaling, Shape, Signs};
 use altgrad_config::{
     AmaxChoice, RunConfig,
     cast::{CastSection, FirstScaleChoice, ResolvedCast, ZeroBlockChoice, read_cast},
@@ -22,7 +20,7 @@ use pyo3::{
 use wildmatch::WildMatch;
 
 use crate::{
-    errors::exception,
+    errors::{exception, refusal},
     ffi::{Source, Target},
     format::{Format, statistics},
     parts,
@@ -50,10 +48,6 @@ fn random((seed, step, tensor): Key) -> RandomKey {
 
 fn bytes_of<'py>(py: Python<'py>, values: &[f32]) -> Bound<'py, PyBytes> {
     PyBytes::new(py, &values.iter().flat_map(|x| x.to_ne_bytes()).collect::<Vec<u8>>())
-}
-
-pub(crate) fn refusal(error: &CastError) -> PyErr {
-    PyValueError::new_err(format!("{error}\nhint: {}", error.hint()))
 }
 
 #[pymethods]

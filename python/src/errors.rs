@@ -1,6 +1,7 @@
 //! Errors of the host's crates as exceptions.
 
 use altgrad_base::diagnostic::{Diagnostic, Fault};
+use altgrad_casts::CastError;
 use pyo3::{create_exception, exceptions::PyException, exceptions::PyValueError, prelude::*};
 
 create_exception!(altgrad, Error, PyException, "The base of the package's own exceptions.");
@@ -19,4 +20,9 @@ pub(crate) fn exception(diagnostic: Diagnostic) -> PyErr {
         Fault::Config => PyValueError::new_err(text),
         Fault::Plugin | Fault::Run | Fault::Device => PluginError::new_err(text),
     }
+}
+
+/// `ValueError` for a cast that cannot be made, with a hint.
+pub(crate) fn refusal(error: &CastError) -> PyErr {
+    PyValueError::new_err(format!("{error}\nhint: {}", error.hint()))
 }

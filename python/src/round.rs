@@ -10,7 +10,10 @@ use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::{QuantParams, QuantStats, RandomKey, Rounding as Mode, Scales};
 use pyo3::{exceptions::PyValueError, prelude::*};
 
-use crate::{cast::refusal, errors::exception, parts};
+use crate::{
+    errors::{exception, refusal},
+    parts,
+};
 
 /// The statistics of a rounding, and the factor before it where there is only one.
 pub(crate) struct Rounded {
@@ -86,7 +89,7 @@ fn mode(cast: &Cast) -> Option<Mode> {
         Rounding::NearestAway => Some(Mode::NEAREST_AWAY),
         Rounding::TowardZero => Some(Mode::TOWARD_ZERO),
         Rounding::Stochastic => Some(Mode::STOCHASTIC),
-        Rounding::NearestZero => None,
+        Rounding::NearestZero | Rounding::NearestUp => None,
     }
 }
 
@@ -97,7 +100,7 @@ pub(crate) fn elementwise(cast: &Cast) -> Option<(&'static str, [Operation; 2])>
         Rounding::NearestEven => "nearest-even",
         Rounding::NearestAway => "nearest-away",
         Rounding::TowardZero => "toward-zero",
-        Rounding::NearestZero | Rounding::Stochastic => return None,
+        Rounding::NearestZero | Rounding::NearestUp | Rounding::Stochastic => return None,
     };
     let is_simple = cast.transform.is_none() && !matches!(rule, Rule::Rms { .. });
     is_simple.then_some((rounding, [quantize, dequantize]))
