@@ -31,7 +31,6 @@ const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 const ONE_REQUEST: Duration = Duration::from_secs(1);
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
-static AT_ONCE: AtomicBool = AtomicBool::new(false);
 static CHECKPOINT: AtomicBool = AtomicBool::new(false);
 
 /// Handles requests to end the process from now on. Call it once per process.
@@ -39,15 +38,17 @@ static CHECKPOINT: AtomicBool = AtomicBool::new(false);
 /// # Errors
 /// The operating system refused.
 pub fn install() -> Result<(), Diagnostic> {
-    listen(&ending_signals())
+    listen(&ending_signals(), || ())
 }
 
-/// [`install`] for a training process, which also receives forwarded signals and SIGUSR1.
+/// [`install`] for a training process, which also receives forwarded signals and SIGUSR1. A repeated request sets `at_once`, then
+/// ends the process.
 ///
 /// # Errors
 /// The operating system refused.
-pub fn install_for_training() -> Result<(), Diagnostic> {
-    listen(&[ending_signals(), vec![SIGUSR1, FORWARDED]].concat())
+pub fn install_for_training(at_once: &'static AtomicBool) -> Result<(), Diagnostic> {
+    let signals = [ending_signals(), vec![SIGUSR1, FORWARDED]].concat();
+    listen(&signals, move || at_once.store(true, Ordering::Release))
 }
 
 /// The signals that request the end of the process, without those that it ignores: `nohup` makes it ignore SIGHUP, and a shell
@@ -64,12 +65,12 @@ fn ignored(status: &str) -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
-fn listen(signals: &[i32]) -> Result<(), Diagnostic> {
+fn listen(signals: &[i32], at_once: impl Fn() + Send + 'static) -> Result<(), Diagnostic> {
     // Only signals count towards stopping at once: input ends only once.
     let mut requests = Requests::default();
     hear(signals, move |signal| match signal {
         SIGUSR1 => ask_for_checkpoint(),
-        _ => end(requests.count(signal == FORWARDED, Instant::now())),
+        _ => end(requests.count(signal == FORWARDED, Instant::now()), &at_once),
     })
 }
 
@@ -108,10 +109,10 @@ fn ask_for_checkpoint() {
 }
 
 /// Handles the `times`-th request to end the run.
-fn end(times: u32) {
+fn end(times: u32, at_once: &impl Fn()) {
     let first = !REQUESTED.swap(true, Ordering::SeqCst);
     if times > 1 {
-        AT_ONCE.store(true, Ordering::SeqCst);
+        at_once();
         exit();
     }
     if first {
@@ -128,9 +129,11 @@ pub fn end_at_once() -> Result<(), Diagnostic> {
     hear(&ending_signals(), |_| exit())
 }
 
+/// Ends the process without destructors and exit handlers: other threads still work, and compilers of kernels crash if their memory
+/// is freed meanwhile.
 fn exit() -> ! {
     let _held = scratch::clean_up();
-    std::process::exit(i32::from(EXIT_CODE));
+    signal_hook::low_level::exit(i32::from(EXIT_CODE));
 }
 
 /// From now on, the end of standard input ends the run cleanly.
@@ -146,12 +149,6 @@ pub fn at_end_of_input() {
 #[must_use]
 pub fn requested() -> bool {
     REQUESTED.load(Ordering::SeqCst)
-}
-
-/// True if a repeated request ends the process now.
-#[must_use]
-pub fn at_once() -> bool {
-    AT_ONCE.load(Ordering::SeqCst)
 }
 
 /// True if a checkpoint was requested since the last call.

@@ -177,8 +177,7 @@ fn train(
         None => build_in_folder(&args.config).map(|(ready, folder)| (ready, folder, Start::default()))?,
     };
     // Signals are handled from here on: before, a plain stop loses nothing.
-    interrupt::install_for_training()?;
-    supervise::listens();
+    supervise::listen()?;
     if interrupt::requested() {
         return Ok(None);
     }

@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use altgrad_base::{diagnostic::Fault, interrupt};
+use altgrad_base::diagnostic::Fault;
 use altgrad_loader::calls::{self, Call, Mark};
 use libc::{c_int, c_void, siginfo_t};
 
@@ -107,14 +107,11 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
 
 /// Runs after a call of `exit`, or when `main` returned.
 extern "C" fn on_exit() {
-    let (mark, shared) = (calls::current(), shared());
-    if interrupt::at_once() {
-        shared.at_once.store(true, Ordering::Release);
-    }
+    let mark = calls::current();
     if mark.call() == Call::None {
         return;
     }
-    shared.record_fatal(EXIT, mark);
+    shared().record_fatal(EXIT, mark);
     say(|line| {
         line.push(b"the process was ended (exit)");
         place(line, mark);

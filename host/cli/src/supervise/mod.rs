@@ -14,7 +14,7 @@ mod watchdog;
 
 use std::{process::ExitCode, sync::atomic::Ordering, time::Duration};
 
-use altgrad_base::eprintln;
+use altgrad_base::{diagnostic::Diagnostic, eprintln, interrupt};
 use altgrad_config::LimitsSection;
 use altgrad_engine::train::ProgressListener;
 use altgrad_run_folder::{folder::RunFolder, record::Progress};
@@ -89,9 +89,14 @@ pub(crate) fn end() {
     shared().ended.store(true, Ordering::Release);
 }
 
-/// Says that this process listens to signals.
-pub(crate) fn listens() {
+/// Handles requests to end the run from now on.
+///
+/// # Errors
+/// The operating system refused.
+pub(crate) fn listen() -> Result<(), Diagnostic> {
+    interrupt::install_for_training(&shared().at_once)?;
     shared().listens.store(true, Ordering::Release);
+    Ok(())
 }
 
 /// Says how long plugin calls may take.

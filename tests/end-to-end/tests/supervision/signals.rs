@@ -2,7 +2,7 @@
 
 use std::{fs, process::Stdio, thread, time::Duration};
 
-use altgrad_end_to_end::{Bench, TINY, skipped};
+use altgrad_end_to_end::{Bench, TINY, compile_c, skipped};
 
 use super::{
     culprits,
@@ -82,6 +82,44 @@ fn a_later_second_signal_ends_the_run_at_once() {
     assert_eq!(child.wait().unwrap().code(), Some(130), "{}", bench.read("stderr"));
     let status = bench.read("run/run.json");
     assert!(status.contains("the user stopped the run at once"), "{status}");
+}
+
+/// A library whose destructor adds the process's number to the file `ended`.
+const DESTRUCTOR: &str = r#"
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+#include <unistd.h>
+static void __attribute__((destructor)) end(void) {
+    FILE *file = fopen("ended", "a");
+    if (file) fprintf(file, "%ld\n", (long)getpid()), fclose(file);
+}
+"#;
+
+/// Threads still work when a signal ends a benchmark: the compiler of a GPU's kernels crashes if its destructors run then.
+#[test]
+fn a_benchmark_that_a_signal_ends_runs_no_destructors() {
+    let bench = Bench::new();
+    bench.write("end.c", DESTRUCTOR);
+    if let Err(why) = compile_c(&bench.path("end.c"), &bench.path("end.so")) {
+        return skipped("a_benchmark_that_a_signal_ends_runs_no_destructors", &why);
+    }
+    fs::create_dir(bench.path("temporary")).unwrap();
+    let start = |args: &[&str]| {
+        let mut command = bench.command(args);
+        command.env("LD_PRELOAD", bench.path("end.so")).env("TMPDIR", bench.path("temporary"));
+        command.stdout(Stdio::null()).spawn().unwrap()
+    };
+    let mut child = start(&["bench", "--device", "cpu", "--case", "fp32", "--steps", "100000000"]);
+    // Its tokens are there once it listens to signals.
+    wait(|| fs::read_dir(bench.path("temporary")).unwrap().next().is_some());
+    send("-TERM", child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let mut ordinary = start(&["formats", "list"]);
+    assert_eq!(ordinary.wait().unwrap().code(), Some(0));
+    let ended = bench.read("ended");
+    let ran = |child: u32| ended.lines().any(|line| line == child.to_string());
+    assert!(ran(ordinary.id()) && !ran(child.id()), "{}: {ended}", child.id());
+    assert!(fs::read_dir(bench.path("temporary")).unwrap().next().is_none(), "temporary files are removed");
 }
 
 #[test]
