@@ -1,9 +1,10 @@
-"""The parts of the script: a first rounding, the benchmark, runs that are killed and resumed, and the tests."""
+"""The parts of the script: a first rounding, the benchmark, runs that are killed and resumed, the tests, and another trainer."""
 
 import json
 import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import machine
 from processes import PartFailed, PartSkipped
@@ -14,7 +15,7 @@ TESTS = ["devices", "gpu"]
 # Tests at a time: most of their time goes to processes that compile kernels on one core.
 AT_ONCE = 8
 # Most seconds of the parts that are no tests.
-DEVICE, BENCH, BENCH_ALONE, LIST, RESUME = 60, 240, 40, 30, 200
+DEVICE, CASE, LIST, RESUME = 60, 60, 30, 200
 
 
 def device(bundle):
@@ -36,30 +37,24 @@ def device(bundle):
 
 
 def bench(bundle):
-    """A part per size that times all cases in turn, and another trainer if one is given. If it fails, a part per case."""
-    options, other = bundle.options, bundle.other_trainer
-    for size in options.sizes:
-        whole = bundle.part(f"bench {size}", BENCH, lambda part: times(bundle, part, size, options.cases, other))
-        if whole["status"] != "passed":
-            bench_alone(bundle, size)
+    """A part per size and case."""
+    for size, case in product(bundle.options.sizes, bundle.options.cases):
+        bundle.part(f"bench {size} {case}", CASE, lambda part: times(bundle, part, size, case, None))
 
 
-def bench_alone(bundle, size):
-    """A part per case, without the other trainer, whose failure would lose the case; then parts that compare cases with it."""
-    cases, other = bundle.options.cases, bundle.other_trainer
-    for case in cases:
-        bundle.part(f"bench {size} {case}", BENCH_ALONE, lambda part: times(bundle, part, size, [case], None))
-    # The other trainer computes no metrics.
-    for case in [case for case in cases if other and "+" not in case]:
-        bundle.part(f"bench {size} {case} compared", BENCH_ALONE, lambda part: times(bundle, part, size, [case], other))
+def compare(bundle):
+    """A part per size and case that is measured in turn with another trainer, which computes no metrics."""
+    other = bundle.other_trainer
+    cases = [case for case in bundle.options.cases if other and "+" not in case]
+    for size, case in product(bundle.options.sizes, cases):
+        bundle.part(f"compare {size} {case}", CASE, lambda part: times(bundle, part, size, case, other))
 
 
-def times(bundle, part, size, cases, other):
+def times(bundle, part, size, case, other):
     """The report of the host's benchmark."""
     options = bundle.options
-    command = [bundle.host, "bench", "--json", "--device", options.device, "--size", size]
+    command = [bundle.host, "bench", "--json", "--device", options.device, "--size", size, "--case", case]
     command += ["--steps", options.steps, "--warmup", options.warmup]
-    command += [option for case in cases for option in ("--case", case)]
     command += ["--turns", 1, "--compare-with", other] if other else []
     report = json.loads(part.call(command)[0])
     return {**report, "gpu_after": machine.gpu()}
@@ -84,7 +79,7 @@ def names(bundle, binary):
 
 
 def one_test(bundle, binary, name):
-    """A part whose result has the test's figures (lines of JSON) and its skips."""
+    """A part whose result has the test's figures (lines of JSON), its skips, and the first line of its failure."""
 
     def work(part):
         command = [bundle.folder / "tests" / binary, "--exact", name, "--nocapture", "--test-threads", "1"]
@@ -93,14 +88,19 @@ def one_test(bundle, binary, name):
         skips = [line for line in lines if line.startswith("SKIPPED") or " ... ignored" in line]
         result = {"figures": [json.loads(line) for line in lines if line.startswith('{"')], "skipped": skips}
         if code != 0:
+            result["first_line"] = first_line(lines)
             raise PartFailed(f"exit code {code}: {(err or out).strip()[-500:]}", result)
-        # A device that was not asked for may be missing.
-        for line in skips:
-            if "device `" not in line or bundle.missing(line):
-                raise PartSkipped(line, result)
+        if skips:
+            raise PartSkipped(skips[0], result)
         return result
 
     bundle.part(f"test {binary} {name}", bundle.options.test_limit, work)
+
+
+def first_line(lines):
+    """The first line of a failure: what a panic says, which follows its place."""
+    after = [said for place, said in zip(lines, lines[1:]) if " panicked at " in place]
+    return (after or [line for line in lines if line] or ["no output"])[0][:200]
 
 
 def resume(bundle):
@@ -143,3 +143,7 @@ def kill_and_resume(bundle, part, *more):
     if not all(same.values()):
         raise PartFailed(f"bit-identical: {same}, killed after {checkpoints}", result)
     return result
+
+
+# In this order: what a call that ends early should have comes first, and what may fail for another program's sake last.
+ALL = {"bench": bench, "resume": resume, "tests": tests, "compare": compare}

@@ -3,11 +3,12 @@
 
 The script lies in the unpacked bundle. It looks for CUDA's libnvrtc and headers in the environment (CUDA_PATH, LD_LIBRARY_PATH), beside
 `nvcc`, in /usr/local/cuda*, and in PyTorch's wheels. Its parts, in this order: a first rounding on the device, without which nothing else
-is tried; the benchmark, with a trainer in PyTorch if the bundle has one, and if it failed each of its cases; runs that are killed and
-resumed; tests, some at a time, those of rounding first. A part that fails or takes too long does not keep others from running.
+is tried; `bench`, the benchmark, each case alone; `resume`, runs that are killed and resumed; `tests`, some at a time, those of rounding
+first; `compare`, the cases in turn with a trainer in PyTorch, if the bundle has one. `--only` chooses among them. A part that fails or
+takes too long does not keep others from running. A test that lacks a device or a tool is skipped, and counts as not run.
 
 `results.json` has the outcome of each part and is replaced whenever a part ends; `log.txt` has the output of all parts. Both are
-copied to $OUT if that is set. A call ends after `--limit` seconds. The next call with the same `--out` skips the parts that have
+copied to $OUT if that is set. The last lines of the output are a summary. A call ends after `--limit` seconds. The next call with the same `--out` skips the parts that have
 ended and repeats those that were interrupted; a part that was interrupted twice has failed. Where `--out` was lost,
 `--continue FILE` begins with a copy of its `results.json`. Use another `--out` for other options. Exit code: 0 all parts passed (or
 were skipped for another reason than the device), 1 a part failed or the device was missing, 3 the limit was reached.
@@ -24,6 +25,7 @@ from pathlib import Path
 
 import machine
 import parts
+import summary
 from processes import LimitReached, Part, PartFailed, PartSkipped
 
 BUNDLE = Path(__file__).resolve().parent
@@ -45,7 +47,8 @@ class Bundle:
         self.file, self.text = self.out / "results.json", self.out / "log.txt"
         before = self.file if self.file.exists() else options.before
         self.results = json.loads(before.read_text()) if before else {"parts": {}}
-        self.variables = {"ALTGRAD_ROUNDING_VALUES": str(ROUNDED), **os.environ, "ALTGRAD_STAGE": str(BUNDLE)}
+        own = {"ALTGRAD_STAGE": str(BUNDLE), "ALTGRAD_DEVICES": options.device}
+        self.variables = {"ALTGRAD_ROUNDING_VALUES": str(ROUNDED), **os.environ, **own}
         python = machine.python()
         cuda = machine.use_cuda(python["folders"], self.out / "nvrtc", self.variables)
         self.results.setdefault("calls", []).append(machine.environment(BUNDLE, options.device, cuda, python))
@@ -117,7 +120,8 @@ def parse(arguments):
     parser.add_argument("--continue", dest="before", type=Path, metavar="FILE", help="results of earlier calls, where --out has none")
     parser.add_argument("--limit", type=float, default=540, help="seconds that this call may take (default: %(default)s)")
     parser.add_argument("--test-limit", type=float, default=200, help="seconds that a test may take (default: %(default)s)")
-    parser.add_argument("--device", default="cuda:0", help="device of all parts but the tests, which use all (default: %(default)s)")
+    parser.add_argument("--device", default="cuda:0", help="device of all parts (default: %(default)s)")
+    parser.add_argument("--only", nargs="+", default=list(parts.ALL), choices=parts.ALL, help="parts (default: all)")
     parser.add_argument("--compare-with", help="another trainer to time in turn, as `altgrad-host bench --help` says")
     parser.add_argument("--sizes", nargs="+", default=["seed"], choices=parts.SIZES, help="sizes of the benchmark (default: seed)")
     parser.add_argument("--cases", nargs="+", default=parts.CASES, help="cases of the benchmark (default: %(default)s)")
@@ -135,11 +139,14 @@ def main(arguments):
         if not parts.device(bundle):
             print(f"error: the device does not work: {bundle.results['parts']['device']['reason']}", flush=True)
             return 1
-        for work in (parts.bench, parts.resume, parts.tests):
-            work(bundle)
+        for name, work in parts.ALL.items():
+            if name in bundle.options.only:
+                work(bundle)
     except LimitReached:
         print("The limit was reached: another call continues.", flush=True)
         return 3
+    finally:
+        print("\n".join(summary.lines(bundle.results)), flush=True)
     return bundle.exit_code()
 
 

@@ -12,10 +12,11 @@ use std::{
 use crate::{Build, GPU_TESTS, cargo, copy, packages, plugins, root, stage, target_dir};
 
 /// The script of the archive with its modules, and the run file that it trains.
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     "xtask/gpu-bundle/run.py",
     "xtask/gpu-bundle/parts.py",
     "xtask/gpu-bundle/processes.py",
+    "xtask/gpu-bundle/summary.py",
     "xtask/gpu-bundle/machine.py",
     "configs/exp.toml",
 ];

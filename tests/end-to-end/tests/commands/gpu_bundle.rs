@@ -14,25 +14,28 @@ use serde_json::Value;
 /// Stands for a binary of GPU tests, a few of which fail; one hangs as long as the file `hang` exists, one for ever.
 const TESTS: &str = r#"#!/bin/sh
 case "$1 $2" in
-"--list --format") printf '%s: test\n' passes elsewhere lacks ignored fails hangs stuck ;;
-"--exact passes") echo '{"check": "rounding", "differing": 0}' >&2 ;;
-"--exact elsewhere") echo 'SKIPPED elsewhere: device `wgpu` is not available' >&2 ;;
+"--list --format") printf '%s: test\n' passes lacks ignored fails panics hangs stuck ;;
+"--exact passes") echo "{\"check\": \"rounding\", \"device\": \"$ALTGRAD_DEVICES\"}" >&2 ;;
 "--exact lacks") echo "SKIPPED lacks: there is no compiler" >&2 ;;
 "--exact ignored") echo "test ignored ... ignored, takes minutes" ;;
 "--exact fails") head -c 200000 /dev/zero | tr '\0' . ; echo "1 of 3 kernels differ"; exit 101 ;;
+"--exact panics") printf '\nrunning 1 test\n\nthread main panicked at tests/a.rs:1:\nleft is not right\nstack backtrace:\n'; exit 101 ;;
 "--exact hangs") while [ -e "$HANG" ]; do sleep 0.05; done ;;
 "--exact stuck") sleep 1000 ;;
 esac
 "#;
 
-/// Stands for a host that rounds, measures one case at a time but not two, and trains nothing.
+/// Stands for a host that rounds and measures, fails with another trainer in one case, and trains nothing.
 const HOST: &str = r#"#!/bin/sh
 for last; do :; done
 case "$*" in
 "formats "*) printf '\000\000\200\077\000\000\040\300\000\000\240\076' > "$last" ;;
-"bench "*" --case "*" --case "*) echo "two cases fail" >&2; exit 4 ;;
-"bench "*" --compare-with torch") echo '{"compared": true}' ;;
-"bench "*) echo '{"compared": false}' ;;
+"bench "*" --case fp32 "*" --compare-with torch") echo "no such mode" >&2; exit 1 ;;
+"bench "*)
+    other=null
+    case "$*" in *" --compare-with torch") other='{"median_ratio": 7.5}' ;; esac
+    all=$*; case=${all#* --case }
+    echo '{"size": "tiny", "cases": [{"case": "'"${case%% *}"'", "median_ms": 80.25, "launches": 1222, "other": '"$other"'}]}' ;;
 *) exit 1 ;;
 esac
 "#;
@@ -49,7 +52,7 @@ fn write_executable(bench: &Bench, name: &str, text: &str) {
 /// An unpacked bundle with the staged host.
 fn unpacked() -> Bench {
     let bench = Bench::new();
-    let scripts = ["run.py", "parts.py", "processes.py", "machine.py"];
+    let scripts = ["run.py", "parts.py", "processes.py", "machine.py", "summary.py"];
     let files = scripts.map(|name| format!("xtask/gpu-bundle/{name}")).into_iter();
     for file in files.chain(["configs/exp.toml".into()]) {
         let name = file.rsplit('/').next().unwrap();
@@ -120,7 +123,7 @@ fn has_no_python(test: &str) -> bool {
     is_missing
 }
 
-/// The benchmark comes first, then each of its cases if it failed, so that a call that ends early has figures. Tests come last.
+/// The cases of the benchmark come first, so that a call that ends early has figures; the other trainer comes last.
 #[test]
 #[ignore = "--all: a limit of time"]
 fn a_call_ends_at_its_limit_and_the_next_one_continues() {
@@ -148,44 +151,69 @@ fn a_call_ends_at_its_limit_and_the_next_one_continues() {
     for binary in ["gpu", "devices"] {
         let part = |test: &str| &parts[format!("test {binary} {test}")];
         let status = |test: &str| part(test)["status"].as_str().unwrap().to_string();
-        assert_eq!(part("passes")["result"]["figures"][0]["differing"], 0, "{parts}");
-        for test in ["passes", "elsewhere", "hangs"] {
+        assert_eq!(part("passes")["result"]["figures"][0]["device"], "cpu", "{parts}");
+        for test in ["passes", "hangs"] {
             assert_eq!(status(test), "passed", "{test}: {parts}");
         }
         assert_eq!((status("lacks"), status("ignored")), ("skipped".into(), "skipped".into()));
         assert_eq!(part("lacks")["reason"], "SKIPPED lacks: there is no compiler");
         let reason = part("fails")["reason"].as_str().unwrap();
         assert!(reason.starts_with("exit code 101: ..") && reason.ends_with("1 of 3 kernels differ"));
+        assert_eq!(part("panics")["result"]["first_line"], "left is not right", "{parts}");
         assert_eq!(
             (status("stuck"), &part("stuck")["reason"]),
             ("failed".into(), &"not ended after 10.0 s".into())
         );
     }
-    assert_eq!(parts["bench tiny"]["reason"], "exit code 4: two cases fail");
-    for case in ["fp32", "E5M2"] {
-        let is_compared = |part: String| parts[part]["result"]["compared"].as_bool();
-        let alone = is_compared(format!("bench tiny {case}"));
-        let compared = is_compared(format!("bench tiny {case} compared"));
-        assert_eq!((alone, compared), (Some(false), Some(true)), "{parts}");
-    }
     let log = first_log + &bench.read("carried/log.txt");
     let ended: Vec<&str> = log.lines().filter_map(|line| line.strip_prefix("== ")).collect();
     let before_tests = [
         "device: passed",
-        "bench tiny: failed",
         "bench tiny fp32: passed",
         "bench tiny E5M2: passed",
-        "bench tiny fp32 compared: passed",
-        "bench tiny E5M2 compared: passed",
         "kill and resume: failed",
         "kill and resume without master weights: failed",
         "tests of devices: passed",
     ];
     assert_eq!(ended.get(..before_tests.len()), Some(before_tests.as_slice()), "{log}");
+    let last = ["compare tiny fp32: failed", "compare tiny E5M2: passed"];
+    assert_eq!(ended.get(ended.len() - last.len()..), Some(last.as_slice()), "{log}");
     assert!(
         log.matches("== test gpu fails: failed\n").count() == 1,
         "a part that ended is not repeated: {log}"
     );
+    let said = String::from_utf8_lossy(&second.stdout).into_owned();
+    let summary: Vec<&str> = said.lines().rev().take(10).collect::<Vec<_>>().into_iter().rev().collect();
+    let without = |line: &str, from: &str| line.split(from).next().unwrap().to_string();
+    assert_eq!(without(summary[0], "; "), "summary: 10 parts passed, 9 failed, 4 were skipped", "{said}");
+    assert!(summary[1].starts_with("device: cpu"), "{said}");
+    let figures = [
+        "ms per step (launches): tiny fp32 80.2 (1222), tiny E5M2 80.2 (1222)",
+        "times the other trainer's: tiny E5M2 7.50",
+        "checks: 0 of 2 resumed runs are bit-identical; 4 of 10 tests passed, 4 were not run",
+        "failed: kill and resume: exit code 1: ",
+    ];
+    assert_eq!(summary[2..6], figures, "{said}");
+    assert!(said.contains("\nfailed: test ") && summary[9] == "and 5 more failed", "{said}");
+}
+
+/// A part by name, whose time is printed, and a summary without the other parts.
+#[test]
+fn a_part_is_chosen_by_its_name() {
+    if has_no_python("a_part_is_chosen_by_its_name") {
+        return;
+    }
+    let bench = unpacked();
+    fs::remove_file(bench.path("bundle/altgrad-host")).unwrap();
+    write_executable(&bench, "bundle/altgrad-host", HOST);
+    let outcome = call(&bench, "cpu", &["--only", "bench"]);
+    assert_eq!(outcome.status.code(), Some(0), "{outcome:?}");
+    let parts = results(&bench)["parts"].clone();
+    let parts: Vec<&String> = parts.as_object().unwrap().keys().collect();
+    assert_eq!(parts, ["bench tiny E5M2", "bench tiny fp32", "device"]);
+    let said = String::from_utf8_lossy(&outcome.stdout).into_owned();
+    assert!(said.lines().any(|line| line.starts_with("bench tiny fp32: passed (") && line.ends_with(" s)")));
+    assert!(said.contains("summary: 3 parts passed, 0 failed, 0 were skipped") && !said.contains("checks: "));
 }
 
 #[test]
@@ -209,10 +237,11 @@ fn the_benchmark_passes_and_killed_runs_resume() {
         assert_eq!(files, (&true.into(), &true.into()), "{parts}");
         assert_eq!(result["run"]["status"], "completed", "{parts}");
     }
-    let timed = &parts["bench tiny"]["result"];
-    let cases = [0, 1].map(|i| timed["cases"][i]["case"].as_str());
-    assert_eq!(cases, [Some("fp32"), Some("E5M2")], "{parts}");
-    assert!(timed["machine"]["copy_gb_s"].is_number(), "{parts}");
+    for case in ["fp32", "E5M2"] {
+        let timed = &parts[format!("bench tiny {case}")]["result"];
+        assert_eq!(timed["cases"][0]["case"], case, "{parts}");
+        assert!(timed["machine"]["copy_gb_s"].is_number(), "{parts}");
+    }
 }
 
 /// Without the device nothing else is tried. The script has found the files of CUDA by then.
