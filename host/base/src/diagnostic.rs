@@ -17,7 +17,7 @@ pub enum Fault {
     Config,
     /// A plugin was refused: exit code 3.
     Plugin,
-    /// The requested device is not available: exit code 4.
+    /// The requested device is not available, or failed: exit code 4.
     Device,
 }
 

@@ -1,7 +1,7 @@
 //! The command line of `altgrad-host`: commands, and the exit code of each.
 //!
 //! Exit codes: 0 success, 1 the run failed, 2 bad usage or configuration, 3 a plugin was refused or ended the process, 4 device
-//! not available, 130 interrupted, 128 + N ended by signal N. `diff` returns 0 if the runs do not differ and 1 if they do, as
+//! not available or failed, 130 interrupted, 128 + N ended by signal N. `diff` returns 0 if the runs do not differ and 1 if they do, as
 //! diff(1). Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
 
 #![deny(missing_docs)]
@@ -48,6 +48,7 @@ use std::{
 
 use altgrad_base::{diagnostic::Diagnostic, eprintln};
 use altgrad_config::DeviceChoice;
+use altgrad_engine::device_faults;
 use clap::{Args, Parser, Subcommand};
 
 use plugins::PluginsCommand;
@@ -192,7 +193,7 @@ pub fn main() -> ExitCode {
         supervise::prepare();
     }
     start_log();
-    let code = execute(command).unwrap_or_else(|diagnostic: Diagnostic| {
+    let code = device_faults::guarded(|| execute(command)).unwrap_or_else(|diagnostic: Diagnostic| {
         eprintln!("{diagnostic}");
         ExitCode::from(diagnostic.fault.exit_code())
     });

@@ -1,31 +1,45 @@
-//! Shared parts of the engine's own kernels: the bits of an f32, sums and maxima over a cube.
+//! Shared parts of the engine's own kernels: their lengths, the bits of an f32, sums and maxima over a cube.
+//!
+//! A kernel takes its length from [`elements`], as a scalar. The length of a buffer may be larger, because CUDA pads the last
+//! dimension of a tensor to up to 512 bytes. The test `kernels` of `tests/end-to-end` refuses `len()` in kernels.
 
+#![allow(missing_docs, reason = "the macro adds a module to each function")]
+
+use burn::backend::TensorMetadata as _;
+use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 /// Units per cube.
-pub(crate) const UNITS: u32 = 256;
+pub const UNITS: u32 = 256;
 /// Bits of an f32 without its sign.
-pub(crate) const MAGNITUDE: u32 = 0x7fff_ffff;
+pub const MAGNITUDE: u32 = 0x7fff_ffff;
 /// The sign bit of an f32.
-pub(crate) const SIGN: u32 = 0x8000_0000;
+pub const SIGN: u32 = 0x8000_0000;
 /// Bits of f32 infinity; NaN has more.
-pub(crate) const INFINITY: u32 = 0x7f80_0000;
+pub const INFINITY: u32 = 0x7f80_0000;
 /// The bit that makes an f32 NaN quiet.
-pub(crate) const QUIET: u32 = 0x0040_0000;
+pub const QUIET: u32 = 0x0040_0000;
 
 /// Units that add up a column in the first stage, and entries of it that each adds.
 const PARTS: u32 = 16;
 
+/// The elements of a tensor, without those that pad its buffer. Kernels address elements with 32 bits.
+#[must_use]
+pub fn elements(tensor: &CubeTensor) -> u32 {
+    tensor.shape().num_elements() as u32
+}
+
 /// True if an f32 is a NaN: by its bits, because shader compilers may assume that there is none.
 #[cube]
-pub(crate) fn is_nan(x: f32) -> bool {
+pub fn is_nan(x: f32) -> bool {
     (u32::reinterpret(x) & MAGNITUDE) > INFINITY
 }
 
 /// The sum of a number of each unit, in one fixed order, so that equal launches give equal bits. All units of the cube must call it,
-/// and all get the sum.
+/// and all get the sum. It may be called in a loop: no unit writes before all have read the sum before.
 #[cube]
-pub(crate) fn cube_sum(own: f32) -> f32 {
+pub fn cube_sum(own: f32) -> f32 {
+    sync_cube();
     let mut column = Shared::<[f32]>::new_slice(comptime!(UNITS as usize));
     column[UNIT_POS as usize] = own;
     sync_cube();
@@ -47,9 +61,10 @@ fn fold(column: &Shared<[f32]>, first: u32, #[comptime] step: u32) -> f32 {
     total
 }
 
-/// The largest number of all units. All units of the cube must call it, and all get the number.
+/// The largest number of all units. All units of the cube must call it, and all get the number. It may be called in a loop.
 #[cube]
-pub(crate) fn cube_max(own: u32) -> u32 {
+pub fn cube_max(own: u32) -> u32 {
+    sync_cube();
     let largest = Shared::<[Atomic<u32>]>::new_slice(1usize);
     if UNIT_POS == 0u32 {
         largest[0usize].store(0u32);

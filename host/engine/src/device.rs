@@ -61,6 +61,7 @@ fn unavailable(device: &str, why: &str, hint: &str) -> Diagnostic {
 /// A device that computes right; else why it is not available.
 #[cfg(feature = "gpu")]
 fn working(device: ComputeDevice, hint: &str) -> Result<ComputeDevice, Diagnostic> {
+    crate::device_faults::record();
     match crate::probe::check(&device.tensors, device.multiplies_bf16_fast()) {
         Ok(()) => Ok(device),
         Err(why) => Err(unavailable(&device.label, &why, hint)),

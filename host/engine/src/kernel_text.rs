@@ -3,7 +3,7 @@
 //! CUDA compiles CUDA C++, wgpu compiles WGSL. The text's recipe lists its buffers and the content of its info block;
 //! no type of the tensor library crosses to the plugin.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use altgrad_plugin_api::{
     BufferRole, ErrorKind, KernelBuffer, KernelLanguage, KernelTarget, KernelText, PluginError,
@@ -18,6 +18,7 @@ use cubecl::{
     prelude::*,
     server::{Handle, KernelArguments, MetadataBindingInfo},
 };
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use crate::kernel_limits::{accepted, declarable};
@@ -29,13 +30,19 @@ const MAX_CUBES: usize = 1024;
 
 /// A kernel whose text came from a plugin.
 #[derive(Debug, Clone)]
-pub(crate) struct PluginKernel {
+pub struct PluginKernel {
     /// The text and its recipe.
     pub text: Arc<KernelText>,
     digest: [u8; 32],
+    /// `plugin::ENTRY`.
+    name: &'static str,
 }
 
 impl KernelMetadata for PluginKernel {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
     fn id(&self) -> KernelId {
         KernelId::new::<Self>().cube_dim(dim(&self.text).into()).info(self.digest)
     }
@@ -65,12 +72,16 @@ fn dim(text: &KernelText) -> CubeDim {
 }
 
 impl PluginKernel {
+    /// The kernel of a text.
+    #[must_use]
     pub fn new(text: KernelText) -> Self {
         let digest = Sha256::digest(text.source.as_bytes()).into();
-        Self { text: Arc::new(text), digest }
+        let name = lasting(format!("plugin::{}", text.entry));
+        Self { text: Arc::new(text), digest, name }
     }
 
     /// True if the text has a buffer of that role.
+    #[must_use]
     pub fn has(&self, role: BufferRole) -> bool {
         self.text.buffers.iter().any(|buffer| buffer.role == role)
     }
@@ -109,8 +120,21 @@ impl PluginKernel {
     }
 }
 
+/// A name that lasts as long as the process, as the tensor library requires; each is kept once.
+fn lasting(name: String) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock();
+    if let Some(&known) = names.get(name.as_str()) {
+        return known;
+    }
+    let name: &'static str = name.leak();
+    names.insert(name);
+    name
+}
+
 /// The language and features of a device's kernels; `None` for a device without kernel texts.
-pub(crate) fn target(client: &Client) -> Option<KernelTarget> {
+#[must_use]
+pub fn target(client: &Client) -> Option<KernelTarget> {
     let properties = client.properties();
     let (language, architecture) = match properties.identity.fingerprint.strip_prefix("ptx_sm") {
         Some(number) => (KernelLanguage::CUDA, number.trim_start_matches('_').parse().ok()?),
@@ -130,17 +154,22 @@ pub(crate) fn target(client: &Client) -> Option<KernelTarget> {
 }
 
 /// Cubes of a launch over some elements.
-pub(crate) fn cubes(elements: usize) -> usize {
+#[must_use]
+pub fn cubes(elements: usize) -> usize {
     elements.div_ceil(ELEMENTS_PER_CUBE).clamp(1, MAX_CUBES)
 }
 
 /// A tensor of these elements.
-pub(crate) fn upload<B: Backend>(device: &B::Device, shape: Shape, values: Vec<f32>) -> FloatTensor<B> {
+#[must_use]
+pub fn upload<B: Backend>(device: &B::Device, shape: Shape, values: Vec<f32>) -> FloatTensor<B> {
     B::float_from_data(TensorData::new(values, shape), device)
 }
 
 /// The elements of a tensor.
-pub(crate) fn download<B: Backend>(tensor: FloatTensor<B>) -> Result<Vec<f32>, String> {
+///
+/// # Errors
+/// The device's error.
+pub fn download<B: Backend>(tensor: FloatTensor<B>) -> Result<Vec<f32>, String> {
     let data = burn::tensor::read_sync(B::float_into_data(tensor)).map_err(|error| error.to_string())?;
     data.try_into_vec::<f32>().map_err(|error| format!("{error:?}"))
 }

@@ -14,20 +14,22 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod bench;
-mod catch_panic;
 pub mod checkpoint;
 mod checksums;
 #[cfg(feature = "gpu")]
-mod cube_parts;
+pub mod cube_parts;
 pub mod curvature;
 pub mod debug;
 pub mod device;
+pub mod device_faults;
 pub mod evaluate;
 pub mod fused_ops;
+#[cfg(feature = "gpu")]
+mod gpu_facts;
 #[cfg(any(feature = "gpu", test))]
 mod kernel_limits;
 #[cfg(feature = "gpu")]
-mod kernel_text;
+pub mod kernel_text;
 pub mod load_model;
 #[allow(unsafe_code)]
 pub mod matrix;

@@ -10,7 +10,7 @@ use cubecl::{cmma, prelude::*};
 use half::bf16;
 
 use crate::{
-    catch_panic::catch_panic,
+    device_faults::catch_panic,
     kernel_text::{download, upload},
 };
 
@@ -49,7 +49,13 @@ fn compute(cube: &CubeDevice) -> Result<Vec<f32>, String> {
     // A launch that fails leaves NaN.
     let (x, y) = (flat(VALUES), flat([f32::NAN; 2]));
     let out = y.clone().into_buffer_arg();
-    probe::launch(&cube.client(), CubeCount::new_1d(1), CubeDim::new_1d(2), x.into_buffer_arg(), out);
+    probe::launch(
+        &cube.client(),
+        CubeCount::new_1d(1),
+        CubeDim::new_1d(VALUES.len() as u32),
+        x.into_buffer_arg(),
+        out,
+    );
     download::<CubeBackend>(y)
 }
 
@@ -67,9 +73,8 @@ fn multiply(cube: &CubeDevice) -> Result<Vec<f32>, String> {
 
 #[cube(launch)]
 fn probe(x: &[f32], y: &mut [f32]) {
-    if ABSOLUTE_POS < x.len() {
-        y[ABSOLUTE_POS] = x[ABSOLUTE_POS] * x[ABSOLUTE_POS] + 1.0f32;
-    }
+    // A unit per value.
+    y[ABSOLUTE_POS] = x[ABSOLUTE_POS] * x[ABSOLUTE_POS] + 1.0f32;
 }
 
 /// `y = x w^T`, by tensor cores.

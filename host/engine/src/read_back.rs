@@ -3,6 +3,8 @@
 use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::{Tensor, TensorData, Transaction};
 
+use crate::device_faults;
+
 /// Tensors that will be read together.
 #[derive(Default)]
 pub struct ReadBack {
@@ -29,16 +31,15 @@ impl ReadBack {
     /// Reads them all: one synchronisation, or none if nothing was requested.
     ///
     /// # Errors
-    /// [`Fault::Run`](altgrad_base::diagnostic::Fault::Run): the device failed.
+    /// [`Fault::Device`](altgrad_base::diagnostic::Fault::Device): the device failed.
     pub fn read(self) -> Result<Values, Diagnostic> {
         if self.requested == 0 {
             return Ok(Values(Vec::new()));
         }
         tracing::debug!("read back: {} tensors at once", self.requested);
         let data = self.transaction.try_execute();
-        data.map(Values).map_err(|error| {
-            Diagnostic::run(format!("the device failed while a step's results were read: {error}"))
-        })
+        device_faults::check()?;
+        data.map(Values).map_err(|error| device_faults::failed("a step's results were not read", error))
     }
 }
 

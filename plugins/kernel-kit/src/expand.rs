@@ -131,7 +131,7 @@ macro_rules! define {
 #[rustfmt::skip] // One line an argument would hide the kernel.
 pub fn fake_quant<R: Rounder>(mode: Mode, vector: usize) -> KernelDefinition {
     define!(kernels::fake_quant::FakeQuant: buffer buffer buffer buffer buffer
-        scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar; vector, mode; R)
+        scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar; vector, mode; R)
 }
 
 /// The definition of an update's kernel.
@@ -139,15 +139,15 @@ pub fn fake_quant<R: Rounder>(mode: Mode, vector: usize) -> KernelDefinition {
 pub fn update(kernel: Update, vector: usize) -> KernelDefinition {
     match kernel {
         Update::Step(UpdateRule::Plain) => define!(update::plain_step::PlainStep: buffer buffer buffer buffer
-            scalar scalar scalar scalar scalar scalar scalar; vector;),
+            scalar scalar scalar scalar scalar scalar scalar scalar; vector;),
         Update::Step(UpdateRule::Power) => define!(update::power_step::PowerStep: buffer buffer buffer buffer buffer buffer
             scalar scalar scalar scalar scalar scalar scalar
-            scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar; vector;),
+            scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar; vector;),
         Update::Step(rule) => define!(update::step::Step: buffer buffer buffer buffer buffer
             scalar scalar scalar scalar scalar scalar scalar
-            scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar; vector, rule;),
+            scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar; vector, rule;),
         Update::Prepare => define!(update::prepare::Prepare: buffer buffer buffer
-            scalar scalar scalar scalar scalar; vector;),
+            scalar scalar scalar scalar scalar scalar scalar; vector;),
     }
 }
 

@@ -32,13 +32,14 @@ pub fn fake_quant<R: Rounder, N: Size>(
     smallest: u32,
     edge: u32,
     significand_bits: u32,
+    elements: u32,
     #[comptime] mode: Mode,
 ) {
     let key = Key { seed_low, seed_high, step, tensor, offset_low, offset_high };
     let grid = Grid { largest, smallest, edge, significand_bits };
     let tally = Tally::new();
     let mut position = ABSOLUTE_POS;
-    while position < source.len() {
+    while position * N::value() < elements as usize {
         let x = source[position];
         let first = scale_of::<N>(position, group);
         let (scale, inv_scale) = (parameters[first], parameters[first + 1]);

@@ -1,4 +1,6 @@
 //! The arguments of each kernel; only this file defines their order.
+//!
+//! A kernel's loop ends at [`Scalar::Elements`]: a buffer may be longer than its shape.
 
 use altgrad_plugin_api::{BufferRole, DType, KernelOp, MergeRule, kernel::table::GridConstant};
 
@@ -35,6 +37,8 @@ pub enum Access {
 pub enum Scalar {
     /// The host's scalar of that index: of a format, six words of the random key, then the elements that share a scale.
     Host(u32),
+    /// The elements of the buffer of that index in the recipe: those of its shape.
+    Elements(u32),
     /// A constant of the format's grid, which the plugin sets when the text is requested.
     Constant(GridConstant),
 }
@@ -92,7 +96,7 @@ pub fn fake_quant(mode: Mode) -> Recipe {
             words(BufferRole::STATISTICS, DType::U32, Access::Update),
             words(BufferRole::PARTIAL_SUMS, DType::F32, Access::Write),
         ],
-        scalars: (0..7).map(Scalar::Host).chain(constants).collect(),
+        scalars: (0..7).map(Scalar::Host).chain(constants).chain([Scalar::Elements(0)]).collect(),
         statistics: &STATISTICS,
         sums: ["sum_x2", "sum_err2", "sum_x_xhat"].into_iter().flat_map(bins).collect(),
     }

@@ -182,6 +182,9 @@ fn info(recipe: &Recipe, vector: usize, text: &Expanded) -> (Vec<InfoField>, Vec
             Scalar::Host(index) => {
                 info.push(InfoField { offset, kind: InfoKind::SCALAR_U32, index, divisor: 1 })
             }
+            Scalar::Elements(index) => {
+                info.push(InfoField { offset, kind: InfoKind::BUFFER_LEN, index, divisor: 1 })
+            }
             Scalar::Constant(constant) => constants.push((offset, constant)),
         }
     }

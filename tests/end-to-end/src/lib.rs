@@ -266,6 +266,13 @@ pub fn is_thorough() -> bool {
     std::env::var_os("ALTGRAD_ALL").is_some()
 }
 
+/// The GPUs that tests try: those that `ALTGRAD_DEVICES` lists, separated by commas, else all that a build may have.
+#[must_use]
+pub fn gpu_devices() -> Vec<&'static str> {
+    let asked = std::env::var("ALTGRAD_DEVICES").unwrap_or_else(|_| "wgpu,cuda:0".into());
+    asked.leak().split(',').collect()
+}
+
 /// The size of a test that an environment variable sets.
 ///
 /// # Panics

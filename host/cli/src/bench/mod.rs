@@ -9,7 +9,9 @@ use std::process::ExitCode;
 
 use altgrad_base::{diagnostic::Diagnostic, interrupt, println};
 use altgrad_config::DeviceChoice;
-use altgrad_engine::bench::{BenchModel, BenchSpec, checkpoints, other_trainer::OtherTrainer, steps};
+use altgrad_engine::bench::{
+    BenchModel, BenchSpec, checkpoints, kernels, other_trainer::OtherTrainer, steps,
+};
 use clap::{Args, ValueEnum};
 
 /// `altgrad-host bench`.
@@ -45,6 +47,9 @@ pub(super) struct BenchArgs {
     /// Compares each case with the same case that writes a checkpoint every N steps, instead of the cases with each other.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     checkpoint_every: Option<u64>,
+    /// Prints the kernels of one step of each case instead of times: launches, time on the device, and the module that defines each.
+    #[arg(long, conflicts_with_all = ["checkpoint_every", "compare_with"])]
+    kernels: bool,
     /// Another trainer, measured in turn with altgrad: a program and its first arguments. It is called with --size, --mode,
     /// --steps, --warmup and --threads, and prints a line of JSON with step_s_median, step_s_min and peak_rss_mb.
     #[arg(long, value_name = "COMMAND")]
@@ -136,6 +141,15 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Diagnostic> {
             println!("{}", serde_json::json!({ "size": size, "cases": costs }));
         } else {
             println!("{}", report::checkpoint_table(&costs));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.kernels {
+        let cases = kernels::measure(&spec)?;
+        if args.json {
+            println!("{}", serde_json::json!({ "size": size, "cases": cases }));
+        } else {
+            println!("{}", report::kernel_tables(&cases));
         }
         return Ok(ExitCode::SUCCESS);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use altgrad_engine::bench::{BenchReport, checkpoints::CheckpointCost};
+use altgrad_engine::bench::{BenchReport, checkpoints::CheckpointCost, kernels::StepKernels};
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 
 /// The whole report. `size` is the name of the model's size.
@@ -23,8 +23,10 @@ fn table(report: &BenchReport) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     let with_other = report.cases.iter().any(|timing| timing.other.is_some());
+    let launches = report.cases.iter().any(|timing| timing.launches > 0);
     let mut header = vec!["case", "median ms", "least ms", "ratio of medians", "of least", "tokens/s"];
     header.extend(with_other.then_some(["to the other trainer: medians", "least"]).into_iter().flatten());
+    header.extend(launches.then_some("launches"));
     table.set_header(header);
     for timing in &report.cases {
         let mut row = vec![
@@ -38,6 +40,7 @@ fn table(report: &BenchReport) -> Table {
         if let Some(beside) = &timing.other {
             row.extend([beside.median_ratio, beside.least_ratio].map(|ratio| format!("{ratio:.3}")));
         }
+        row.extend(launches.then(|| timing.launches.to_string()));
         table.add_row(row);
     }
     table
@@ -116,4 +119,20 @@ pub(super) fn checkpoint_table(costs: &[CheckpointCost]) -> Table {
         ]);
     }
     table
+}
+
+/// The kernels of a step, a table per case.
+pub(super) fn kernel_tables(cases: &[StepKernels]) -> String {
+    let of_case = |step: &StepKernels| {
+        let StepKernels { case, device, launches, kernels } = step;
+        let mut table = Table::new();
+        table.load_style(UTF8_FULL_CONDENSED);
+        table.set_header(["kernel", "launches", "ms on the device", "source"]);
+        for kernel in kernels {
+            let ms = kernel.device_ms.map(|ms| format!("{ms:.3}")).unwrap_or_default();
+            table.add_row([kernel.kernel.clone(), kernel.launches.to_string(), ms, kernel.source.clone()]);
+        }
+        format!("{case} on {device}: {launches} launches per step\n{table}")
+    };
+    cases.iter().map(of_case).collect::<Vec<_>>().join("\n")
 }

@@ -111,7 +111,8 @@ pub(super) fn build(folder: &Path, spec: &BenchSpec, case: &str) -> Result<Ready
     };
     let precision = if mode == "bf16" { "bf16" } else { "fp32" };
     let [n_layer, n_head, n_embd, block, batch, _] = spec.model.numbers();
-    let steps = spec.turns * (spec.warmup + spec.steps);
+    // And one whose kernels are counted.
+    let steps = spec.turns * (spec.warmup + spec.steps) + 1;
     let text = format!(
         "[run]\nname = \"bench\"\ndevice = \"{}\"\n[data]\ndataset = {:?}\ntokenizer = \"gpt2\"\n\
          block_size = {block}\nbatch_size = {batch}\n[model]\nn_layer = {n_layer}\nn_head = {n_head}\n\

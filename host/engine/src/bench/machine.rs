@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::statistics::median;
 use crate::{
-    catch_panic::catch_panic,
+    device_faults::{self, catch_panic},
     quant::{DeviceFormat, FakeQuantParams, QuantPass, Quantizer, fake_quant, product_ops::ProductOps},
     setup::ReadyRun,
     tensor,
@@ -224,11 +224,12 @@ fn seconds(mut work: impl FnMut(), wait: impl Fn() -> Result<(), Diagnostic>) ->
 
 /// Waits for the end of the device's work.
 pub(super) fn wait(device: &Device) -> Result<(), Diagnostic> {
-    device.sync().map_err(failed)
+    device.sync().map_err(failed)?;
+    device_faults::check()
 }
 
 fn failed(error: impl std::fmt::Display) -> Diagnostic {
-    Diagnostic::run(format!("the device failed: {error}"))
+    device_faults::failed("waiting for it", error)
 }
 
 /// Multiplications and additions of a step's matrix products, forward and backward, in units of 10^9: linear layers and

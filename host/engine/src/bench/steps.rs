@@ -3,25 +3,22 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use altgrad_base::diagnostic::Diagnostic;
 
 use super::{
     case::{self, BenchSpec},
+    kernels,
     machine::{self, Machine},
     other_trainer::{self, OtherTrainer},
     phases::Phases,
     report::{BenchReport, Timing},
     statistics::{least, median, quartiles},
+    step::take_step,
 };
-use crate::{
-    fused_ops, memory,
-    metrics::MetricRecord,
-    setup::ReadyRun,
-    step::{apply_update, compute_gradients, record_metrics},
-};
+use crate::{fused_ops, memory, setup::ReadyRun};
 
 /// The times of a case's steps.
 #[derive(Debug, Default)]
@@ -81,6 +78,8 @@ pub fn measure(
             }
         }
     }
+    let launches: Result<Vec<usize>, Diagnostic> =
+        runs.iter_mut().map(|run| kernels::launches(run, number)).collect();
     // Before the machine is measured, which takes memory of its own.
     let peak_rss_mb = mb(memory::peak_rss());
     let machine = Machine::measure(&runs);
@@ -93,7 +92,7 @@ pub fn measure(
         host_version: env!("CARGO_PKG_VERSION"),
         peak_rss_mb,
         rss_mb: rss,
-        cases: timings(spec, &runs, &times, other.as_deref(), &machine),
+        cases: timings(spec, &runs, (&times, &launches?), other.as_deref(), &machine),
         machine,
     })
 }
@@ -128,30 +127,15 @@ fn take_steps(
     Ok(())
 }
 
-/// Takes a step and records its metrics; returns the time of both, up to the end of the device's work.
-pub(super) fn take_step(run: &mut ReadyRun, number: u64) -> Result<Duration, Diagnostic> {
-    let ReadyRun { setup, state, update_metrics, .. } = run;
-    let mut record = MetricRecord::new(number);
-    let started = Instant::now();
-    let (grads, outputs) = compute_gradients(setup, state, number, None)?;
-    let update = apply_update(setup, (state, update_metrics), number, grads, &outputs)?;
-    let elapsed = started.elapsed();
-    tracing::debug_span!("recording").in_scope(|| {
-        record_metrics(&mut record, setup, (state, update_metrics), (&outputs, &update), elapsed)
-    });
-    machine::wait(&setup.device.tensors)?;
-    Ok(started.elapsed())
-}
-
 fn timings(
     spec: &BenchSpec,
     runs: &[ReadyRun],
-    times: &[Times],
+    (times, launches): (&[Times], &[usize]),
     other: Option<&OtherTrainer<'_>>,
     machine: &Machine,
 ) -> Vec<Timing> {
     let (first_median, first_least) = (median(&times[0].steps), least(&times[0].steps));
-    let timing = |((case, run), times): ((&String, &ReadyRun), &Times)| {
+    let timing = |(((case, run), times), &launches): (((&String, &ReadyRun), &Times), &usize)| {
         let (median_ms, least_ms) = (median(&times.steps), least(&times.steps));
         let gflop = machine::gflop(run);
         Timing {
@@ -163,10 +147,11 @@ fn timings(
             least_ratio: least_ms / first_least,
             tokens_per_s: run.setup.tokens_per_step() as f64 / median_ms * 1e3,
             gflop,
+            launches,
             floor_ms: machine.matmul_gflop_s.map(|rate| gflop / rate * 1e3),
             phases_ms: times.phases.iter().map(|(name, times)| (*name, median(times))).collect(),
             other: other.and_then(|other| other.beside(case, [median_ms, least_ms])),
         }
     };
-    spec.cases.iter().zip(runs).zip(times).map(timing).collect()
+    spec.cases.iter().zip(runs).zip(times).zip(launches).map(timing).collect()
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_data::Split;
 
-use super::{machine, steps::take_step};
+use super::{machine, step::take_step};
 use crate::{
     passes::mean_loss,
     setup::{ReadyRun, RunSetup},

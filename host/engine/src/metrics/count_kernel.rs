@@ -3,7 +3,6 @@
 //! It counts the same as [`Update::stored`](super::updates::Update::stored), from the values before and after the update. Counts
 //! are integers. Distances are added up in f32, one slot per cube, in one fixed order, so that equal launches give equal bits.
 
-use burn::backend::TensorMetadata;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
@@ -12,7 +11,7 @@ use super::{
     update_counts::{CODES, COUNT, Counting, DEAD, PAST, SPECTRUM, WORDS, Word},
 };
 use crate::{
-    cube_parts::{INFINITY, MAGNITUDE, QUIET, UNITS, cube_sum, is_nan},
+    cube_parts::{INFINITY, MAGNITUDE, QUIET, UNITS, cube_sum, elements, is_nan},
     kernel_text::cubes,
 };
 
@@ -33,14 +32,14 @@ pub(super) fn launch(
     words: CubeTensor,
     sums: CubeTensor,
 ) {
-    let (client, elements) = (before.client.clone(), before.shape().num_elements());
+    let (client, elements) = (before.client.clone(), elements(&before));
     let fits = |x: &CubeTensor| x.handle.offset_start.unwrap_or(0).is_multiple_of(16);
     let vectors = elements.is_multiple_of(4) && [&before, &after, &grad].into_iter().all(fits);
     let [flags, scale, edge, significand_bits, max_code, nan_code, sign, dead_below, window] =
         counting.scalars();
     count::launch(
         &client,
-        CubeCount::new_1d(cubes(elements) as u32),
+        CubeCount::new_1d(cubes(elements as usize) as u32),
         CubeDim::new_1d(UNITS),
         if vectors { 4 } else { 1 },
         before.into_buffer_arg(),
@@ -49,6 +48,7 @@ pub(super) fn launch(
         memory.into_buffer_arg(),
         words.into_buffer_arg(),
         sums.into_buffer_arg(),
+        elements,
         flags,
         scale,
         edge,
@@ -69,6 +69,7 @@ fn count<N: Size>(
     memory: &mut [Vector<u32, N>],
     statistics: &mut [Atomic<u32>],
     sums: &mut [f32],
+    elements: u32,
     flags: u32,
     scale: u32,
     edge: u32,
@@ -91,7 +92,7 @@ fn count<N: Size>(
     sync_cube();
     let tally = Tally::new();
     let mut position = ABSOLUTE_POS;
-    while position < before.len() {
+    while position * N::value() < elements as usize {
         let (a, b, g) = (before[position], after[position], grad[position]);
         if rule.counts() {
             #[unroll]

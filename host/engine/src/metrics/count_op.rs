@@ -67,8 +67,10 @@ impl CountMemory {
 /// One counting.
 #[derive(Debug)]
 pub struct CountCall {
-    counting: Counting,
-    memory: CountMemory,
+    /// What is counted.
+    pub counting: Counting,
+    /// The memory of the parameter.
+    pub memory: CountMemory,
 }
 
 /// The operation, for burn's backends.

@@ -11,6 +11,7 @@ use super::{
     update_loss::UpdateLoss,
 };
 use crate::{
+    device_faults,
     model::layout::ParamId,
     optimizer::DeviceUpdate,
     read_back::{ReadBack, Slot},
@@ -66,7 +67,8 @@ impl DeviceCounts {
     pub(super) fn memory(&self, id: ParamId) -> Result<Option<ElementMemory>, Diagnostic> {
         let synced = self.device.sync().map_err(|error| error.to_string());
         let read = synced.and_then(|()| self.memories[id].read());
-        read.map_err(|why| Diagnostic::run(format!("the memory of metrics cannot be read back: {why}")))
+        device_faults::check()?;
+        read.map_err(|why| device_faults::failed("the memory of metrics was not read", why))
     }
 
     /// Counts an update; one without master weights after all updates, because its codes are those of the grid after the update.

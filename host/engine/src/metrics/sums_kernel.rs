@@ -11,7 +11,7 @@ use cubecl::prelude::*;
 
 use super::ops::{DEAD_BELOW, MetricOps, SLOT};
 use crate::{
-    cube_parts::{INFINITY, MAGNITUDE, UNITS, cube_max, cube_sum},
+    cube_parts::{INFINITY, MAGNITUDE, UNITS, cube_max, cube_sum, elements},
     kernel_text::cubes,
 };
 
@@ -19,18 +19,18 @@ impl MetricOps for CubeBackend {
     fn moments(x: FloatTensor<Self>) -> FloatTensor<Self> {
         let x = into_contiguous(x);
         let (count, slots) = slots_for(&x);
-        let client = x.client.clone();
+        let (client, elements) = (x.client.clone(), elements(&x));
         let (x, out) = (x.into_buffer_arg(), slots.clone().into_buffer_arg());
-        moments::launch(&client, count, CubeDim::new_1d(UNITS), x, out);
+        moments::launch(&client, count, CubeDim::new_1d(UNITS), x, out, elements);
         slots
     }
 
     fn agreement(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
         let (a, b) = (into_contiguous(a), into_contiguous(b));
         let (count, slots) = slots_for(&a);
-        let client = a.client.clone();
+        let (client, elements) = (a.client.clone(), elements(&a));
         let (a, b, out) = (a.into_buffer_arg(), b.into_buffer_arg(), slots.clone().into_buffer_arg());
-        agreement::launch(&client, count, CubeDim::new_1d(UNITS), a, b, out);
+        agreement::launch(&client, count, CubeDim::new_1d(UNITS), a, b, out, elements);
         slots
     }
 }
@@ -44,14 +44,14 @@ fn slots_for(x: &CubeTensor) -> (CubeCount, CubeTensor) {
 }
 
 #[cube(launch)]
-fn moments(x: &[f32], slots: &mut [f32]) {
+fn moments(x: &[f32], slots: &mut [f32], elements: u32) {
     let mut sum = 0.0f32;
     let mut squares = 0.0f32;
     let mut dead = 0.0f32;
     let mut largest = 0u32;
     let mut count = 0.0f32;
     let mut position = ABSOLUTE_POS;
-    while position < x.len() {
+    while position < elements as usize {
         let value = x[position];
         // Magnitudes are compared as bits: NaN is the largest, and no device takes a small one for zero.
         let magnitude = u32::reinterpret(value) & MAGNITUDE;
@@ -78,14 +78,14 @@ fn moments(x: &[f32], slots: &mut [f32]) {
 }
 
 #[cube(launch)]
-fn agreement(a: &[f32], b: &[f32], slots: &mut [f32]) {
+fn agreement(a: &[f32], b: &[f32], slots: &mut [f32], elements: u32) {
     let mut product = 0.0f32;
     let mut first = 0.0f32;
     let mut second = 0.0f32;
     let mut equal = 0.0f32;
     let mut count = 0.0f32;
     let mut position = ABSOLUTE_POS;
-    while position < a.len() {
+    while position < elements as usize {
         let (x, y) = (a[position], b[position]);
         product += x * y;
         first += x * x;

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::device_op::{Faults, Kept, Prepared, UpdateCall};
 use crate::{
     device::ComputeDevice,
+    device_faults,
     kernel_text::{PluginKernel, target},
     model::layout::ParamId,
 };
@@ -94,8 +95,9 @@ impl DeviceRun {
     pub(super) fn read_states(&self, id: ParamId) -> Result<Vec<Arc<Vec<f32>>>, Diagnostic> {
         let synced = self.device.sync().map_err(|error| error.to_string());
         let states = synced.and_then(|()| self.kept[id].lock().read());
-        let states = states
-            .map_err(|why| Diagnostic::run(format!("an optimizer's states cannot be read back: {why}")))?;
+        device_faults::check()?;
+        let states =
+            states.map_err(|why| device_faults::failed("an optimizer's states were not read", why))?;
         Ok(states.into_iter().map(Arc::new).collect())
     }
 

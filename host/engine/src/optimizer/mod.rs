@@ -8,7 +8,7 @@ pub mod code_storage;
 #[cfg(feature = "gpu")]
 mod device;
 #[cfg(feature = "gpu")]
-mod device_op;
+pub mod device_op;
 #[cfg(feature = "gpu")]
 mod device_run;
 mod groups;

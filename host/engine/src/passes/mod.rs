@@ -8,6 +8,7 @@ use burn::tensor::Tensor;
 
 pub use self::mean_loss::{MeanLoss, mean_loss};
 use crate::{
+    device_faults,
     fused_ops::{self, attention::AttentionMonitor, in_pool},
     model::{Dropout, Forward, Gpt, Params},
     quant::{CastObservers, PassStats, QuantPass, Quantizer},
@@ -67,9 +68,7 @@ impl TrainModel {
     ) -> Result<Gradients, Diagnostic> {
         let device = params.values[0].device();
         // Operations that are still queued end here, so that a GPU fuses this step's alike in resumed and uninterrupted runs.
-        device.flush().map_err(|error| {
-            Diagnostic::run(format!("the device failed before the forward pass: {error}"))
-        })?;
+        device.flush().map_err(|error| device_faults::failed("before the forward pass", error))?;
         in_pool(&device, || self.backward(params, (quant, loss_scale), batches, first_micro_batch, observers))
     }
 

@@ -9,15 +9,15 @@ use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::QuantParams;
 
 /// Codes of the widest format that has a table.
-pub(super) const CODES: usize = 256;
+pub const CODES: usize = 256;
 /// Words of a table: the boundaries, the codes between them, and the codes of NaN of either sign.
-pub(super) const WORDS: usize = 2 * CODES + 2;
+pub const WORDS: usize = 2 * CODES + 2;
 /// The code of a value without one.
-pub(super) const NO_CODE: u32 = u32::MAX;
+pub const NO_CODE: u32 = u32::MAX;
 
 /// The sorted thresholds that are searched, and the codes that the plugin's CPU function gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CodeTable {
+pub struct CodeTable {
     /// The first integer of each value but the first, ascending.
     boundaries: Vec<u32>,
     /// By place of the value.
@@ -35,6 +35,7 @@ fn ascending(x: f32) -> u32 {
 impl CodeTable {
     /// The table of a format with these values of its codes; `None` if it has more than [`CODES`], or gives no codes.
     #[cfg(feature = "gpu")]
+    #[must_use]
     pub fn of(plugin: &FormatPlugin, decoded: &[f32]) -> Option<Self> {
         let encode = |values: &[f32]| -> Option<Vec<u32>> {
             let codes = plugin.encode(values, &QuantParams::IDENTITY).ok()?;
@@ -47,6 +48,7 @@ impl CodeTable {
     }
 
     /// The table as a device reads it: boundaries and codes filled up to [`CODES`] each, then NaN's.
+    #[must_use]
     pub fn words(&self) -> [u32; WORDS] {
         let mut words = [NO_CODE; WORDS];
         words[..self.boundaries.len()].copy_from_slice(&self.boundaries);

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     device::ComputeDevice,
+    device_faults,
     kernel_text::{download, upload},
     tensor,
 };
@@ -82,7 +83,7 @@ impl CastOps for CubeBackend {
 }
 
 fn not_read(why: &str) -> Diagnostic {
-    Diagnostic::run(format!("a tensor to be rounded cannot be read back: {why}"))
+    device_faults::failed("a tensor to be rounded was not read", why)
 }
 
 /// A tensor and its scales, in main memory.

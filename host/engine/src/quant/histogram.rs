@@ -65,7 +65,7 @@ impl HistogramCollector {
 
     /// Adds a device's counts of a call; it is read with the histogram.
     #[cfg(feature = "gpu")]
-    pub(super) fn add_on_device(&self, counts: DeviceCounts) {
+    pub fn add_on_device(&self, counts: DeviceCounts) {
         self.on_device.lock().push(counts);
     }
 
@@ -81,7 +81,7 @@ impl HistogramCollector {
     /// The histogram so far. Reads the device's counts, once.
     ///
     /// # Errors
-    /// [`Fault::Run`](altgrad_base::diagnostic::Fault::Run): the device failed.
+    /// [`Fault::Device`](altgrad_base::diagnostic::Fault::Device): the device failed.
     pub fn histogram(&self) -> Result<SiteHistogram, Diagnostic> {
         #[cfg(feature = "gpu")]
         for call in histogram_kernel::read(std::mem::take(&mut *self.on_device.lock()))? {

@@ -16,7 +16,8 @@ use super::{
     power_sums::PowerSums,
 };
 use crate::{
-    cube_parts::{INFINITY, MAGNITUDE, SIGN, UNITS, cube_sum, is_nan},
+    cube_parts::{INFINITY, MAGNITUDE, SIGN, UNITS, cube_sum, elements, is_nan},
+    device_faults,
     kernel_text::{cubes, upload},
 };
 
@@ -31,7 +32,7 @@ const _: () = assert!(CODES == UNITS as usize, "a code a unit");
 
 /// The counts of a call, on the device.
 #[derive(Debug)]
-pub(super) struct DeviceCounts {
+pub struct DeviceCounts {
     /// Elements of each code, u32, `[CODES]`.
     codes: Option<CubeTensor>,
     /// `[cubes, SLOT]`.
@@ -42,14 +43,15 @@ pub(super) struct DeviceCounts {
 
 /// Launches both over contiguous values before and after rounding, and scales. `words` are those that fake quantization counted, with
 /// the place of the largest magnitude. Without a table codes are not counted.
-pub(super) fn count(
+#[must_use]
+pub fn count(
     [x, rounded, scales]: [CubeTensor; 3],
     (words, amax): (&CubeTensor, usize),
     table: Option<&CodeTable>,
     zeros: (usize, usize),
 ) -> DeviceCounts {
-    let (client, device, elements) = (x.client.clone(), x.device(), x.shape().num_elements());
-    let group = elements / scales.shape()[0];
+    let (client, device, elements) = (x.client.clone(), x.device(), elements(&x));
+    let group = elements / scales.shape()[0] as u32;
     let codes = table.map(|table| {
         let flat = |words: &[u32]| {
             let bits = words.iter().map(|&word| f32::from_bits(word)).collect();
@@ -58,17 +60,18 @@ pub(super) fn count(
         let counts = flat(&[0; CODES]);
         codes::launch(
             &client,
-            CubeCount::new_1d(cubes(elements) as u32),
+            CubeCount::new_1d(cubes(elements as usize) as u32),
             CubeDim::new_1d(UNITS),
             rounded.into_buffer_arg(),
             scales.into_buffer_arg(),
             flat(&table.words()).into_buffer_arg(),
             counts.clone().into_buffer_arg(),
-            group as u32,
+            elements,
+            group,
         );
         counts
     });
-    let slots = cubes(elements).min(MOST_SLOTS);
+    let slots = cubes(elements as usize).min(MOST_SLOTS);
     let shape = Shape::from([slots, SLOT]);
     let powers = empty_device_contiguous_dtype(client.clone(), device, shape, DType::F32);
     powers::launch(
@@ -78,6 +81,7 @@ pub(super) fn count(
         x.into_buffer_arg(),
         words.clone().into_buffer_arg(),
         powers.clone().into_buffer_arg(),
+        elements,
         amax as u32,
     );
     DeviceCounts { codes, powers, zeros }
@@ -98,8 +102,7 @@ pub(super) fn read(calls: Vec<DeviceCounts>) -> Result<Vec<ReadCounts>, Diagnost
     let Some(client) = calls.first().map(|call| call.powers.client.clone()) else { return Ok(Vec::new()) };
     let tensors = calls.iter().flat_map(|call| call.codes.iter().chain([&call.powers]));
     let found = client.read(tensors.map(|tensor| tensor.handle.clone()).collect());
-    let found =
-        found.map_err(|error| Diagnostic::run(format!("a histogram cannot be read back: {error}")))?;
+    let found = found.map_err(|error| device_faults::failed("a histogram was not read", error))?;
     let mut found = found.iter().map(|bytes| bytes.as_chunks::<4>().0);
     let read = calls.iter().map(|call| {
         let counts = call.codes.as_ref().and_then(|_| found.next()).unwrap_or_default();
@@ -116,14 +119,21 @@ pub(super) fn read(calls: Vec<DeviceCounts>) -> Result<Vec<ReadCounts>, Diagnost
 
 /// `counts[code] += 1` for each value that has a code. `group` consecutive values share a scale; `table` is [`CodeTable::words`].
 #[cube(launch)]
-fn codes(rounded: &[f32], scales: &[f32], table: &[u32], counts: &mut [Atomic<u32>], group: u32) {
+fn codes(
+    rounded: &[f32],
+    scales: &[f32],
+    table: &[u32],
+    counts: &mut [Atomic<u32>],
+    elements: u32,
+    group: u32,
+) {
     let mut boundaries = Shared::<[u32]>::new_slice(CODES);
     let cube_counts = Shared::<[Atomic<u32>]>::new_slice(CODES);
     boundaries[UNIT_POS as usize] = table[UNIT_POS as usize];
     cube_counts[UNIT_POS as usize].store(0u32);
     sync_cube();
     let mut position = ABSOLUTE_POS;
-    while position < rounded.len() {
+    while position < elements as usize {
         let value = rounded[position];
         let scale = scales[(2u32 * (position as u32 / group)) as usize];
         // The sign is copied separately: a product may lose the sign of zero.
@@ -150,13 +160,13 @@ fn codes(rounded: &[f32], scales: &[f32], table: &[u32], counts: &mut [Atomic<u3
 
 /// One slot per cube with the moments of its finite values. `words[amax]` is the largest magnitude of all, f32 bits.
 #[cube(launch)]
-fn powers(x: &[f32], words: &[u32], slots: &mut [f32], amax: u32) {
+fn powers(x: &[f32], words: &[u32], slots: &mut [f32], elements: u32, amax: u32) {
     let field = clamp(words[amax as usize] >> 23u32, LEAST_FIELD, MOST_FIELD);
     let shrink = f32::reinterpret((254u32 - field) << 23u32);
     let mut count = 0.0f32;
     let mut sum = 0.0f32;
     let mut position = ABSOLUTE_POS;
-    while position < x.len() {
+    while position < elements as usize {
         let finite = is_finite(x[position]);
         count += select(finite, 1.0f32, 0.0f32);
         sum += select(finite, x[position] * shrink, 0.0f32);
@@ -169,7 +179,7 @@ fn powers(x: &[f32], words: &[u32], slots: &mut [f32], amax: u32) {
     let mut third = 0.0f32;
     let mut fourth = 0.0f32;
     position = ABSOLUTE_POS;
-    while position < x.len() {
+    while position < elements as usize {
         let difference = select(is_finite(x[position]), x[position] * shrink - mean, 0.0f32);
         let square = difference * difference;
         first += difference;

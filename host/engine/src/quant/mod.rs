@@ -10,7 +10,7 @@
 mod arrangement;
 mod cast;
 #[cfg(any(feature = "gpu", test))]
-mod code_table;
+pub mod code_table;
 mod cpu;
 pub mod fake_quant;
 mod format;
@@ -21,7 +21,7 @@ mod gpu;
 mod gradient_cast;
 pub mod histogram;
 #[cfg(feature = "gpu")]
-mod histogram_kernel;
+pub mod histogram_kernel;
 pub mod observe;
 mod open_format;
 pub mod operand;

@@ -33,6 +33,7 @@ pub(super) fn scales(x: CubeTensor, rule: ScaleRule) -> CubeTensor {
         dim,
         amax.into_buffer_arg(),
         scales.clone().into_buffer_arg(),
+        groups as u32,
         rule.numerator(),
         rule.least(),
         rule.scaling.pow2,
@@ -55,6 +56,7 @@ fn finite_amax(x: CubeTensor, groups: usize) -> CubeTensor {
             dim,
             values.into_buffer_arg(),
             largest.clone().into_buffer_arg(),
+            (groups * parts) as u32,
             len as u32,
             parts as u32,
         );
@@ -65,11 +67,11 @@ fn finite_amax(x: CubeTensor, groups: usize) -> CubeTensor {
     }
 }
 
-/// Largest finite magnitude of each part of each group of `len` elements. A part has every `parts`-th element, so that neighbouring
+/// Largest finite magnitude of each part of each group of `len` values; `elements` of `largest`. A part has every `parts`-th element, so that neighbouring
 /// units read neighbouring elements.
 #[cube(launch)]
-fn largest_of_parts(x: &[f32], largest: &mut [f32], len: u32, parts: u32) {
-    if ABSOLUTE_POS < largest.len() {
+fn largest_of_parts(x: &[f32], largest: &mut [f32], elements: u32, len: u32, parts: u32) {
+    if ABSOLUTE_POS < elements as usize {
         let (len, parts) = (len as usize, parts as usize);
         let group = ABSOLUTE_POS / parts;
         let mut place = ABSOLUTE_POS % parts;
@@ -84,8 +86,15 @@ fn largest_of_parts(x: &[f32], largest: &mut [f32], len: u32, parts: u32) {
 }
 
 #[cube(launch)]
-fn finish(amax: &[f32], scales: &mut [f32], numerator: f32, least: f32, #[comptime] pow2: bool) {
-    if ABSOLUTE_POS < amax.len() {
+fn finish(
+    amax: &[f32],
+    scales: &mut [f32],
+    elements: u32,
+    numerator: f32,
+    least: f32,
+    #[comptime] pow2: bool,
+) {
+    if ABSOLUTE_POS < elements as usize {
         let largest = u32::reinterpret(amax[ABSOLUTE_POS]);
         let mut scale = quotient(u32::reinterpret(numerator), max(largest, 1u32));
         if comptime!(pow2) {

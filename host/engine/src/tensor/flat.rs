@@ -3,6 +3,8 @@
 use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::{Device, Tensor, TensorData};
 
+use crate::device_faults;
+
 /// A tensor `[n]` with these values.
 #[must_use]
 pub fn flat(values: Vec<f32>, device: &Device) -> Tensor<1> {
@@ -14,12 +16,13 @@ pub fn flat(values: Vec<f32>, device: &Device) -> Tensor<1> {
 /// shared.
 ///
 /// # Errors
-/// [`Fault::Run`](altgrad_base::diagnostic::Fault::Run): the device failed.
+/// [`Fault::Device`](altgrad_base::diagnostic::Fault::Device): the device failed.
 pub fn read_f32(tensor: Tensor<1>) -> Result<Vec<f32>, Diagnostic> {
-    let failed =
-        |error: String| Diagnostic::run(format!("the device failed while a tensor was read: {error}"));
+    let failed = |error: String| device_faults::failed("a tensor was not read", error);
     tracing::debug!("read back: {} elements", tensor.shape().num_elements());
-    let data = tensor.try_into_data().map_err(|error| failed(error.to_string()))?;
+    let data = tensor.try_into_data();
+    device_faults::check()?;
+    let data = data.map_err(|error| failed(error.to_string()))?;
     data.try_into_vec::<f32>().map_err(|error| failed(format!("{error:?}")))
 }
 

@@ -25,6 +25,7 @@ use super::{
 use crate::{
     checkpoint::{CheckpointKind, Checkpointer, RunIdentity, Start, StateTensors},
     debug::provenance,
+    device_faults,
     metrics::{self, MetricRecord, StepOutputs, update_metrics::UpdateMetrics},
     passes::mean_loss,
     setup::{ReadyRun, RunSetup},
@@ -91,7 +92,7 @@ pub fn run(
     let mut run =
         Run { setup, state, update_metrics, folder, checkpointer, logger, report, clock, before, non_finite };
     run.logger.log_events(start.event().into_iter().collect());
-    let result = run.steps(stop_after).and_then(|()| run.close());
+    let result = device_faults::guarded(|| run.steps(stop_after).and_then(|()| run.close()));
     run.end(result)
 }
 

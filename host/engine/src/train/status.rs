@@ -223,6 +223,10 @@ fn environment(setup: &RunSetup) -> Environment {
         device: setup.device.label.clone(),
         threads: rayon::current_num_threads(),
         plugins: plugins.collect(),
+        #[cfg(feature = "gpu")]
+        gpu: crate::gpu_facts::of(&setup.device),
+        #[cfg(not(feature = "gpu"))]
+        gpu: None,
     }
 }
 

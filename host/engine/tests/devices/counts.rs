@@ -5,8 +5,6 @@
 #![cfg(feature = "gpu")]
 #![allow(clippy::unwrap_used)]
 
-use altgrad_config::DeviceChoice;
-use altgrad_end_to_end::skipped;
 use altgrad_engine::{
     device::ComputeDevice,
     metrics::{
@@ -22,6 +20,8 @@ use altgrad_plugin_api::{
     Domain,
     grid::{MinifloatGrid, minifloat},
 };
+
+use super::devices;
 
 /// Limit and window of dead gradients.
 const DEAD: (f32, u16) = (1e-3, 3);
@@ -135,11 +135,6 @@ fn moved(update: usize, w: &[f32], previous: &[f32]) -> Vec<f32> {
 fn gradients(len: usize) -> Vec<f32> {
     let sizes = [1.0, -2e-3, 0.0, 1e-5, -0.0, -9.9e-4];
     (0..len).map(|i| sizes[i % 5 + usize::from(i % 7 == 0)]).collect()
-}
-
-fn devices(test: &str) -> Vec<ComputeDevice> {
-    let open = |choice| ComputeDevice::open(choice).map_err(|error| skipped(test, &error.message)).ok();
-    [DeviceChoice::Wgpu, DeviceChoice::Cuda(0)].into_iter().filter_map(open).collect()
 }
 
 fn on_device(

@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use altgrad_config::{DeviceChoice, PluginsSection};
-use altgrad_end_to_end::{Random, skipped, stage};
+use altgrad_config::PluginsSection;
+use altgrad_end_to_end::{Random, stage};
 use altgrad_engine::{
     device::ComputeDevice,
     quant::{
@@ -19,6 +19,8 @@ use altgrad_engine::{
 };
 use altgrad_loader::{FormatPlugin, Registry};
 use altgrad_plugin_api::{RandomKey, Rounding};
+
+use super::devices;
 
 const FORMATS: [&str; 14] = [
     "E0M7",
@@ -74,12 +76,10 @@ fn histogram(
 
 #[test]
 fn devices_collect_the_cpus_histograms() {
-    const TEST: &str = "devices_collect_the_cpus_histograms";
     let dir = Some(stage().join("plugins").display().to_string());
     let registry = Registry::open(&PluginsSection { dir, ..PluginsSection::default() }).unwrap();
     let cpu = ComputeDevice::cpu();
-    let open = |choice| ComputeDevice::open(choice).map_err(|error| skipped(TEST, &error.message)).ok();
-    for device in [DeviceChoice::Wgpu, DeviceChoice::Cuda(0)].into_iter().filter_map(open) {
+    for device in devices("devices_collect_the_cpus_histograms") {
         for name in FORMATS {
             let formats = [&device, &cpu].map(|device| {
                 let plugin =

@@ -9,8 +9,8 @@
 
 use std::sync::Arc;
 
-use altgrad_config::{DeviceChoice, MasterWeightsChoice, PluginsSection, PrecisionChoice, SteChoice};
-use altgrad_end_to_end::{Random, skipped, stage};
+use altgrad_config::{MasterWeightsChoice, PluginsSection, PrecisionChoice, SteChoice};
+use altgrad_end_to_end::{Random, stage};
 use altgrad_loader::{FormatPlugin, Registry};
 
 use altgrad_engine::{
@@ -26,6 +26,8 @@ use altgrad_engine::{
 };
 use altgrad_plugin_api::Rounding;
 use burn::tensor::{Tensor, TensorData};
+
+use super::devices;
 
 const FORMATS: [&str; 11] =
     ["E0M7", "E1M6", "E2M1", "E2M5", "E3M2", "E3M4", "E4M3", "E5M2", "E6M1", "E7M0", "INT4"];
@@ -55,14 +57,9 @@ struct Rule {
 
 fn benches() -> Vec<Bench> {
     let dir = Some(stage().join("plugins").display().to_string());
-    let open = |choice| {
-        let device = ComputeDevice::open(choice);
-        let device = device.map_err(|error| skipped("quantized linear layers", &error.message));
-        let registry =
-            Registry::open(&PluginsSection { dir: dir.clone(), ..PluginsSection::default() }).unwrap();
-        device.ok().map(|device| Bench { device, registry })
-    };
-    [DeviceChoice::Cpu, DeviceChoice::Wgpu, DeviceChoice::Cuda(0)].into_iter().filter_map(open).collect()
+    let plugins = PluginsSection { dir, ..PluginsSection::default() };
+    let bench = |device| Bench { device, registry: Registry::open(&plugins).unwrap() };
+    [ComputeDevice::cpu()].into_iter().chain(devices("quantized linear layers")).map(bench).collect()
 }
 
 impl Bench {

@@ -13,8 +13,8 @@ use std::{
 };
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{DeviceChoice, PluginsSection};
-use altgrad_end_to_end::{floats, size, skipped, stage};
+use altgrad_config::PluginsSection;
+use altgrad_end_to_end::{floats, size, stage};
 use altgrad_engine::{
     device::ComputeDevice,
     metrics,
@@ -24,6 +24,8 @@ use altgrad_engine::{
 use altgrad_loader::{FormatPlugin, Registry, rounding_name};
 use altgrad_plugin_api::{RandomKey, Rounding};
 use serde_json::{Value, json};
+
+use super::devices;
 
 const FORMATS: [&str; 16] = [
     "E0M7", "E1M6", "E2M1", "E2M3", "E2M5", "E3M2", "E3M4", "E4M3", "E5M10", "E5M2", "E5M6", "E6M1", "E7M0",
@@ -56,12 +58,11 @@ fn devices_round_stochastically_like_the_cpu() {
 fn round_like_the_cpu(test: &str, mode: Rounding, scale: f32) {
     let dir = Some(stage().join("plugins").display().to_string());
     let registry = Registry::open(&PluginsSection { dir, ..PluginsSection::default() }).unwrap();
-    let open = |choice| ComputeDevice::open(choice).map_err(|error| skipped(test, &error.message)).ok();
     // Multiples of four take vectors, other lengths do not.
     let values = floats(size("ALTGRAD_ROUNDING_VALUES", 40_000) as usize / 4 * 4);
     let inputs = [&values[..], &values[..values.len() * 3 / 4 + 1]];
     let mut differing = Vec::new();
-    for device in [DeviceChoice::Wgpu, DeviceChoice::Cuda(0)].into_iter().filter_map(open) {
+    for device in devices(test) {
         for (name, input) in FORMATS.into_iter().flat_map(|name| inputs.map(|input| (name, input))) {
             let round = |device| round(&registry, device, name, (mode, scale), input);
             let (found, expected) = (round(&device), round(&ComputeDevice::cpu()).unwrap());

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use altgrad_config::{DeviceChoice, PluginsSection};
-use altgrad_end_to_end::{Random, skipped, stage};
+use altgrad_config::PluginsSection;
+use altgrad_end_to_end::{Random, stage};
 use altgrad_engine::{
     device::ComputeDevice,
     quant::{DeviceFormat, FakeQuantParams, ScaleRule, ScaleSource, fake_quant},
@@ -16,6 +16,8 @@ use altgrad_engine::{
 };
 use altgrad_loader::{FormatPlugin, Registry};
 use altgrad_plugin_api::Rounding;
+
+use super::devices;
 
 /// Number and length of groups. The last case has more groups than 65,535 cubes have units.
 const GROUPS: [[usize; 2]; 7] =
@@ -34,11 +36,9 @@ fn scales(registry: &Registry, device: &ComputeDevice, x: &[f32], len: usize) ->
 
 #[test]
 fn groups_of_all_lengths_have_the_scales_of_the_cpu() {
-    const TEST: &str = "groups_of_all_lengths_have_the_scales_of_the_cpu";
     let dir = Some(stage().join("plugins").display().to_string());
     let registry = Registry::open(&PluginsSection { dir, ..PluginsSection::default() }).unwrap();
-    let open = |choice| ComputeDevice::open(choice).map_err(|error| skipped(TEST, &error.message)).ok();
-    for device in [DeviceChoice::Wgpu, DeviceChoice::Cuda(0)].into_iter().filter_map(open) {
+    for device in devices("groups_of_all_lengths_have_the_scales_of_the_cpu") {
         for [groups, len] in GROUPS {
             let mut random = Random::seeded(len as u64);
             let mut x: Vec<f32> = (0..groups * len).map(|_| random.unit() as f32 - 0.5).collect();

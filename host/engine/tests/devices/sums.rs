@@ -5,18 +5,14 @@
 #![cfg(feature = "gpu")]
 #![allow(clippy::unwrap_used)]
 
-use altgrad_config::DeviceChoice;
-use altgrad_end_to_end::{Random, skipped};
-use altgrad_engine::{device::ComputeDevice, metrics::ops, read_back::ReadBack, tensor};
+use altgrad_end_to_end::Random;
+use altgrad_engine::{metrics::ops, read_back::ReadBack, tensor};
 use burn::tensor::Tensor;
+
+use super::devices;
 
 /// More elements than a launch has units; not a multiple of anything.
 const MANY: usize = 3_000_017;
-
-fn devices(test: &str) -> Vec<ComputeDevice> {
-    let open = |choice| ComputeDevice::open(choice).map_err(|error| skipped(test, &error.message)).ok();
-    [DeviceChoice::Wgpu, DeviceChoice::Cuda(0)].into_iter().filter_map(open).collect()
-}
 
 /// Positive numbers, so that errors of sums do not cancel; every seventh is dead, every fifth negative if `signs`.
 fn numbers(seed: u64, signs: bool) -> Vec<f32> {

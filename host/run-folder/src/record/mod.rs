@@ -10,6 +10,6 @@ mod sweep;
 
 pub use differences::{Difference, differences, dotted_values};
 pub use progress::{Failure, Progress};
-pub use run::{CastSwitch, Environment, EvaluationKind, Library, Resume, RunRecord, RunStatus};
+pub use run::{CastSwitch, Environment, EvaluationKind, Gpu, Library, Resume, RunRecord, RunStatus};
 pub use sinks::SinkCounts;
 pub use sweep::{ComparisonChoice, SWEEP_RESULT, SweepRecord};

@@ -177,6 +177,29 @@ pub struct Environment {
     pub threads: usize,
     /// The libraries it used.
     pub plugins: Vec<Library>,
+    /// The properties of a GPU that decide its arithmetic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<Gpu>,
+}
+
+/// A GPU and the programs that compile for it: runs that agree in all of this compute the same numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Gpu {
+    /// The device's own name.
+    pub name: String,
+    /// The target of kernels, such as `ptx_sm90`.
+    pub target: String,
+    /// Version of the CUDA driver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// Version of NVRTC, the compiler of CUDA kernels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nvrtc: Option<String>,
+    /// The tensor library's settings of fusion.
+    pub fusion: Value,
+    /// True if the tensor library chooses kernels by their measured times.
+    pub autotune: bool,
 }
 
 /// A plugin library.

@@ -12,6 +12,8 @@ pub struct Blocks {
     pub block_columns: u32,
     /// Blocks beside each other.
     pub per_row: u32,
+    /// Words of all scales: two of each.
+    pub words: u32,
 }
 
 #[cube]
@@ -26,9 +28,9 @@ impl Blocks {
 
 /// Places of the scales of a vector's elements, without a division if there is only one scale.
 #[cube]
-pub fn places<N: Size>(scales: &[f32], position: usize, blocks: &Blocks) -> Vector<u32, N> {
+pub fn places<N: Size>(position: usize, blocks: &Blocks) -> Vector<u32, N> {
     let mut places = Vector::<u32, N>::zeroed();
-    if scales.len() > 2usize {
+    if blocks.words > 2u32 {
         let first = (position * N::value()) as u32;
         #[unroll]
         for i in 0..N::value() {

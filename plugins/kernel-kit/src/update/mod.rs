@@ -53,10 +53,11 @@ pub fn plain_step<N: Size>(
     correction2_sqrt: u32,
     eps: u32,
     step_size: u32,
+    elements: u32,
 ) {
     let moments = Moments { keep, mix1, beta2, mix2, correction2_sqrt, eps, step_size };
     let mut position = ABSOLUTE_POS;
-    while position < param.len() {
+    while position * N::value() < elements as usize {
         let (before, given) = (param[position], grad[position]);
         let (m, v) = (exp_avg[position], exp_avg_sq[position]);
         let mut after = Vector::<f32, N>::empty();
@@ -101,13 +102,15 @@ pub fn step<N: Size>(
     block_rows: u32,
     block_columns: u32,
     blocks_per_row: u32,
+    elements: u32,
+    scale_words: u32,
     #[comptime] rule: UpdateRule,
 ) {
     let moments = Moments { keep, mix1, beta2, mix2, correction2_sqrt, eps, step_size };
     let grid = Description { amount, r2, r3, r4, r5, r6 };
-    let blocks = Blocks { columns, block_rows, block_columns, per_row: blocks_per_row };
+    let blocks = Blocks { columns, block_rows, block_columns, per_row: blocks_per_row, words: scale_words };
     let mean = Mean { whole: 0i32, rest: 0.0f32, scale: 1.0f32 };
-    update::<N>(param, grad, exp_avg, exp_avg_sq, scales, &moments, &grid, &blocks, &mean, rule);
+    update::<N>(param, grad, exp_avg, exp_avg_sq, scales, &moments, &grid, &blocks, &mean, elements, rule);
 }
 
 /// The same by [`UpdateRule::Power`], after [`prepare()`].
@@ -136,12 +139,26 @@ pub fn power_step<N: Size>(
     block_rows: u32,
     block_columns: u32,
     blocks_per_row: u32,
+    elements: u32,
+    scale_words: u32,
 ) {
     let moments = Moments { keep, mix1, beta2, mix2, correction2_sqrt, eps, step_size };
     let grid = Description { amount, r2, r3, r4, r5, r6 };
-    let blocks = Blocks { columns, block_rows, block_columns, per_row: blocks_per_row };
-    let mean = mean_of(scales, scratch, (param.len() * N::value()) as u32, &grid);
-    update::<N>(param, grad, exp_avg, exp_avg_sq, scales, &moments, &grid, &blocks, &mean, UpdateRule::Power);
+    let blocks = Blocks { columns, block_rows, block_columns, per_row: blocks_per_row, words: scale_words };
+    let mean = mean_of(scales, scratch, elements, &grid);
+    update::<N>(
+        param,
+        grad,
+        exp_avg,
+        exp_avg_sq,
+        scales,
+        &moments,
+        &grid,
+        &blocks,
+        &mean,
+        elements,
+        UpdateRule::Power,
+    );
 }
 
 /// All elements' updates, each at its own scale.
@@ -156,11 +173,12 @@ fn update<N: Size>(
     grid: &Description,
     blocks: &Blocks,
     mean: &Mean,
+    elements: u32,
     #[comptime] rule: UpdateRule,
 ) {
     let mut position = ABSOLUTE_POS;
-    while position < param.len() {
-        let places = blocks::places::<N>(scales, position, blocks);
+    while position * N::value() < elements as usize {
+        let places = blocks::places::<N>(position, blocks);
         let scale = blocks::at::<N>(scales, places, 0u32);
         let inverse = blocks::at::<N>(scales, places, 1u32);
         let (before, given) = (param[position], grad[position]);
@@ -203,8 +221,10 @@ pub fn prepare<N: Size>(
     block_rows: u32,
     block_columns: u32,
     blocks_per_row: u32,
+    elements: u32,
+    scale_words: u32,
 ) {
-    let blocks = Blocks { columns, block_rows, block_columns, per_row: blocks_per_row };
+    let blocks = Blocks { columns, block_rows, block_columns, per_row: blocks_per_row, words: scale_words };
     let shared = Shared::<[Atomic<u32>]>::new_slice(2usize);
     if UNIT_POS < 2u32 {
         shared[UNIT_POS as usize].store(0u32);
@@ -213,9 +233,9 @@ pub fn prepare<N: Size>(
     let mut low = 0u32;
     let mut high = 0u32;
     let mut position = ABSOLUTE_POS;
-    while position < param.len() {
+    while position * N::value() < elements as usize {
         let values = param[position];
-        let scale = blocks::at::<N>(scales, blocks::places::<N>(scales, position, &blocks), 0u32);
+        let scale = blocks::at::<N>(scales, blocks::places::<N>(position, &blocks), 0u32);
         #[unroll]
         for i in 0..N::value() {
             let field = field(values.extract(i) * scale.extract(i), emin_bits);

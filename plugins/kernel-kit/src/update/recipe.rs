@@ -13,7 +13,7 @@ pub enum Update {
     Prepare,
 }
 
-/// The scalars of plain rules: the factor of decay, and Adam's factors.
+/// The host's scalars of plain rules: the factor of decay, and Adam's factors. The lengths of the parameter and of its scales follow.
 const PLAIN_SCALARS: u32 = 7;
 /// The extents of blocks, and the number beside each other.
 const BLOCK_SCALARS: u32 = 4;
@@ -53,11 +53,13 @@ impl Update {
                 (KernelOp::PREPARE_UPDATE, buffers, PREPARE_SCALARS)
             }
         };
+        let scales = (0..).zip(&buffers).find(|(_, buffer)| buffer.role == BufferRole::SCALES);
+        let lengths = [0].into_iter().chain(scales.map(|(index, _)| index)).map(Scalar::Elements);
         Recipe {
             name: format!("{self:?}"),
             op,
+            scalars: (0..scalars).map(Scalar::Host).chain(lengths).collect(),
             buffers,
-            scalars: (0..scalars).map(Scalar::Host).collect(),
             statistics: &[],
             sums: Vec::new(),
         }

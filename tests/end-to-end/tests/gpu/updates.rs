@@ -2,10 +2,9 @@
 //!
 //! A feature that a build or a machine lacks is a skip by name, as in the tests of `gpu`.
 
-use altgrad_end_to_end::{Bench, Outcome, TINY, assert_same_run, skipped};
+use altgrad_end_to_end::{Bench, Outcome, TINY, assert_same_run, gpu_devices, skipped};
 
-/// Devices that may be there.
-const DEVICES: [&str; 2] = ["wgpu", "cuda:0"];
+use super::missing;
 
 /// Trains TINY on a device, in a folder of the same name; `None`, and a skip, if it does not answer.
 fn train(bench: &Bench, test: &str, file: &str, device: &str, log: &str) -> Option<Outcome> {
@@ -25,9 +24,8 @@ fn train_with(
     bench.write("run.toml", file);
     let args = [&["run", "run.toml", "--device", device, "--quiet"][..], args].concat();
     let outcome = bench.host_with(&args, &[("ALTGRAD_LOG", log)]);
-    if outcome.code == 4 {
-        let said = outcome.stderr.lines().find(|line| line.starts_with("error: device"));
-        skipped(test, said.unwrap_or(&outcome.stderr));
+    if let Some(why) = missing(&outcome) {
+        skipped(test, why);
         return None;
     }
     assert_eq!(outcome.code, 0, "{device}: {file}{}", outcome.stderr);
@@ -116,7 +114,7 @@ fn fp8_manifold_in_asinh_trains_on_a_device_as_on_the_cpu() {
 fn train_as_on_the_cpu(test: &str, rules: &[&str]) {
     let bench = Bench::new();
     let kinds = ["", "\nmaster_weights = \"none\"\nrounding = \"stochastic\""];
-    for device in DEVICES {
+    for device in gpu_devices() {
         for (optimizer, kind) in rules.iter().flat_map(|optimizer| kinds.map(|kind| (optimizer, kind))) {
             let what = format!("{device}: {optimizer}{kind}");
             let file = TINY
@@ -168,7 +166,7 @@ fn what_muon_and_soap_leave_to_adamw_is_updated_by_kernels() {
         ("soap", "the optimizer's CPU function, through main memory"),
     ];
     for (device, (optimizer, of_matrices)) in
-        DEVICES.into_iter().flat_map(|device| rows.map(|row| (device, row)))
+        gpu_devices().into_iter().flat_map(|device| rows.map(|row| (device, row)))
     {
         let file = TINY.replace("name = \"adamw\"", &format!("name = \"{optimizer}\""));
         if train(&bench, TEST, &file, device, "warn,wgpu_hal=off").is_none() {
@@ -194,7 +192,7 @@ fn equal_runs_on_a_device_have_equal_metrics() {
     let bench = Bench::new();
     let file = TINY.replace("weight = \"E5M2\"", "weight = \"E5M2\"\nmaster_weights = \"none\"");
     let file = format!("{file}\n[[sink]]\nname = \"csv\"\n");
-    for device in DEVICES {
+    for device in gpu_devices() {
         let run = || train(&bench, TEST, &file, device, "warn,wgpu_hal=off").map(|_| rows(&bench, device));
         let Some(first) = run() else { continue };
         let lost = first.iter().flatten().find(|(name, _)| name == "update/rounding_loss");
@@ -208,7 +206,8 @@ fn equal_runs_on_a_device_have_equal_metrics() {
 fn a_resumed_run_on_a_device_has_the_metrics_of_an_uninterrupted_one() {
     const TEST: &str = "a_resumed_run_on_a_device_has_the_metrics_of_an_uninterrupted_one";
     let bench = Bench::new();
-    for (device, master) in DEVICES.into_iter().flat_map(|device| ["fp32", "none"].map(|kind| (device, kind)))
+    for (device, master) in
+        gpu_devices().into_iter().flat_map(|device| ["fp32", "none"].map(|kind| (device, kind)))
     {
         let file = TINY
             .replace("eval_interval = 2", "eval_interval = 3")
@@ -246,7 +245,8 @@ fn a_resumed_run_on_a_device_has_the_metrics_of_an_uninterrupted_one() {
 fn a_step_reads_back_its_numbers_and_its_counts_only() {
     const TEST: &str = "a_step_reads_back_its_numbers_and_its_counts_only";
     let bench = Bench::new();
-    for (device, master) in DEVICES.into_iter().flat_map(|device| ["fp32", "none"].map(|kind| (device, kind)))
+    for (device, master) in
+        gpu_devices().into_iter().flat_map(|device| ["fp32", "none"].map(|kind| (device, kind)))
     {
         let mut reads = Vec::new();
         for steps in [3, 6] {

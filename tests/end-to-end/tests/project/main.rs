@@ -5,6 +5,7 @@
 
 mod citations;
 mod commit;
+mod kernels;
 mod layers;
 mod messages;
 mod modules;

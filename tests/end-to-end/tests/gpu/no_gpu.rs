@@ -1,0 +1,167 @@
+//! A CUDA driver without a GPU: devices that do not work are refused, and every CUDA kernel of a step compiles.
+//!
+//! The driver is `fixtures/no_gpu.c`. Kernels are compiled by the NVRTC of the Python that `ALTGRAD_PYTHON` names.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use altgrad_end_to_end::{Bench, Outcome, TINY, fixture, skipped};
+
+use super::missing;
+
+/// The folder of NVRTC's wheels, for the Python that `ALTGRAD_PYTHON` names.
+fn nvrtc() -> Result<PathBuf, String> {
+    let python = std::env::var("ALTGRAD_PYTHON").map_err(|_| "ALTGRAD_PYTHON is not set".to_string())?;
+    let find = "import nvidia, os; print(os.path.join(list(nvidia.__path__)[0], 'cu13'))";
+    let output = Command::new(&python).args(["-c", find]).output().map_err(|e| format!("{python}: {e}"))?;
+    let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    if folder.join("lib").is_dir() { Ok(folder) } else { Err(format!("{python} has no NVRTC 13 wheels")) }
+}
+
+/// A folder with a `libcuda.so.1` that needs no GPU.
+fn driver(bench: &Bench) -> Result<PathBuf, String> {
+    let (folder, source) = (bench.path("driver"), fixture("no_gpu.c"));
+    if !source.exists() {
+        return Err("the source of the driver is not here".into());
+    }
+    fs::create_dir_all(&folder).unwrap();
+    let library = folder.join("libcuda.so.1");
+    let compiled = Command::new("g++")
+        .args(["-x", "c", "-shared", "-fPIC", "-O1", "-o"])
+        .args([&library, &source])
+        .output()
+        .map_err(|error| format!("g++ cannot be started: {error}"))?;
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    std::os::unix::fs::symlink(&library, folder.join("libcuda.so")).unwrap();
+    Ok(folder)
+}
+
+/// A training step on a GPU that is none: launches do nothing, but NVRTC compiles every kernel. `fault` is a variable of the driver and
+/// a kernel. `None` with the skip reported where a tool is missing.
+fn step_without_gpu(
+    test: &str,
+    bench: &Bench,
+    rounding: &str,
+    fault: Option<(&str, &str)>,
+) -> Option<Outcome> {
+    let (toolkit, driver) = match nvrtc().and_then(|toolkit| Ok((toolkit, driver(bench)?))) {
+        Ok(found) => found,
+        Err(why) => {
+            skipped(test, &why);
+            return None;
+        }
+    };
+    bench.write("run.toml", TINY);
+    let libraries = format!("{}:{}", driver.display(), toolkit.join("lib").display());
+    let mut env = vec![("LD_LIBRARY_PATH", libraries.as_str()), ("CUDA_PATH", toolkit.to_str().unwrap())];
+    env.extend(fault);
+    let sets =
+        [&format!("quant.rounding=\"{rounding}\""), "quant.activation=\"E5M2\"", "quant.grad=\"E5M2\""];
+    let mut args = vec!["run", "run.toml", "--device", "cuda:0", "--max-steps", "1", "--out", "run"];
+    args.extend(sets.iter().flat_map(|set| ["--set", set]));
+    let outcome = bench.host_with(&args, &env);
+    if let Some(why) = missing(&outcome) {
+        skipped(test, why);
+        return None;
+    }
+    Some(outcome)
+}
+
+/// A driver that answers is not enough: without a compiler nothing is computed. `auto` is then the CPU.
+#[test]
+fn a_device_without_a_compiler_is_not_available() {
+    const TEST: &str = "a_device_without_a_compiler_is_not_available";
+    let bench = Bench::new();
+    let driver = match driver(&bench) {
+        Ok(folder) => folder,
+        Err(why) => return skipped(TEST, &why),
+    };
+    // A library without NVRTC's functions, found before the machine's.
+    fs::copy(driver.join("libcuda.so.1"), driver.join("libnvrtc.so")).unwrap();
+    fs::write(bench.path("in.f32"), 1f32.to_le_bytes()).unwrap();
+    let on = |device: &str| {
+        let args = ["formats", "quantize", "E5M2", "--input", "in.f32", "--output", "out.f32"];
+        let env = [("LD_LIBRARY_PATH", driver.to_str().unwrap())];
+        bench.host_with(&[args.as_slice(), &["--device", device]].concat(), &env)
+    };
+    let outcome = on("cuda:0");
+    assert_eq!(outcome.code, 4, "{}", outcome.stderr);
+    if outcome.stderr.contains("this build has no CUDA") {
+        return skipped(TEST, missing(&outcome).unwrap_or_default());
+    }
+    assert!(outcome.stderr.contains("hint: libnvrtc of CUDA 13"), "{}", outcome.stderr);
+    assert!(!bench.path("out.f32").exists());
+    let outcome = on("auto");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("device `cuda:0` is not available: "), "{}", outcome.stderr);
+}
+
+/// Small kernels compile without headers, bf16 products do not: a toolkit without them is found before a run begins.
+#[test]
+fn a_device_without_the_headers_of_its_toolkit_is_not_available() {
+    const TEST: &str = "a_device_without_the_headers_of_its_toolkit_is_not_available";
+    let bench = Bench::new();
+    let (toolkit, driver) = match nvrtc().and_then(|toolkit| Ok((toolkit, driver(&bench)?))) {
+        Ok(found) => found,
+        Err(why) => return skipped(TEST, &why),
+    };
+    fs::create_dir_all(bench.path("toolkit/include")).unwrap();
+    fs::write(bench.path("in.f32"), 1f32.to_le_bytes()).unwrap();
+    let libraries = format!("{}:{}", driver.display(), toolkit.join("lib").display());
+    let quantize = |toolkit: &Path| {
+        let args = ["formats", "quantize", "E5M2", "--input", "in.f32", "--output", "out.f32"];
+        let env = [("LD_LIBRARY_PATH", libraries.as_str()), ("CUDA_PATH", toolkit.to_str().unwrap())];
+        bench.host_with(&[args.as_slice(), &["--device", "cuda:0"]].concat(), &env)
+    };
+    let outcome = quantize(&toolkit);
+    if outcome.stderr.contains("this build has no CUDA") {
+        return skipped(TEST, missing(&outcome).unwrap_or_default());
+    }
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let outcome = quantize(&bench.path("toolkit"));
+    assert_eq!(outcome.code, 4, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("CUDA_PATH must name a folder with its include/"), "{}", outcome.stderr);
+}
+
+/// Forward, backward, clipping, the optimizer, rounding in the format's own kernels: all compiled for compute
+/// capability 9.0 as they would be on the GPU.
+#[test]
+fn cuda_kernels_of_a_whole_step_compile() {
+    let bench = Bench::new();
+    let Some(outcome) =
+        step_without_gpu("cuda_kernels_of_a_whole_step_compile", &bench, "nearest-even", None)
+    else {
+        return;
+    };
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let launched = outcome.stderr.lines().filter_map(|line| line.strip_prefix("no_gpu: launch "));
+    let kernels: BTreeSet<&str> = launched.filter_map(|line| line.split(' ').next()).collect();
+    let record: serde_json::Value = serde_json::from_str(&bench.read("run/run.json")).unwrap();
+    let gpu = &record["environment"]["gpu"];
+    assert_eq!((&gpu["target"], &gpu["autotune"]), (&"ptx_sm90".into(), &false.into()), "{gpu}");
+    assert!(gpu["nvrtc"].as_str().is_some_and(|version| version.starts_with("13")), "{gpu}");
+    assert!(gpu["fusion"]["beam_search"]["max_blocks"].is_number(), "{gpu}");
+    assert!(kernels.len() >= 20, "{kernels:?}");
+    assert!(kernels.iter().any(|name| name.contains("fake_quant")), "the format's own kernel: {kernels:?}");
+    let bf16 = |name: &&str| name.contains("matmul") && name.contains("lhs_bf16") && name.contains("acc_f32");
+    assert!(kernels.iter().any(bf16), "8-bit operands are multiplied as bf16 and added in f32: {kernels:?}");
+}
+
+/// The driver without a GPU rounds to nearest only, so a format's other kernels give other values than the CPU.
+#[test]
+fn a_device_that_rounds_wrong_is_refused() {
+    let bench = Bench::new();
+    let Some(outcome) =
+        step_without_gpu("a_device_that_rounds_wrong_is_refused", &bench, "toward-zero", None)
+    else {
+        return;
+    };
+    assert_eq!(outcome.code, 3, "{}", outcome.stderr);
+    let said = &outcome.stderr;
+    assert!(said.contains("E5M2") && said.contains("do not run on device cuda:0: toward-zero of"), "{said}");
+    assert!(!bench.path("run").join("metrics.csv").exists());
+}
