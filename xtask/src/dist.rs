@@ -28,7 +28,7 @@ const FILES: [&str; 8] = [
     "LICENSE-APACHE",
     "host/conformance/EXHAUSTIVE.md",
 ];
-const FOLDERS: [&str; 3] = ["configs", "docs", "results"];
+const FOLDERS: [&str; 4] = ["configs", "docs", "examples", "results"];
 /// Shells, and the names of their completion files.
 const COMPLETIONS: [(&str, &str); 3] =
     [("bash", "altgrad-host.bash"), ("zsh", "_altgrad-host"), ("fish", "altgrad-host.fish")];
