@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{DeviceChoice, PluginsSection, PrecisionChoice, RunConfig};
+use altgrad_config::{DatasetChoice, DeviceChoice, PluginsSection, PrecisionChoice, RunConfig};
 use altgrad_engine::{device::ComputeDevice, load_model::SavedModel, quant::Quantizer, setup};
 use altgrad_loader::Registry;
 use clap::Args;
@@ -22,6 +22,9 @@ pub(super) struct SavedModelArgs {
     /// Folder of plugin libraries instead of the run's.
     #[arg(long, value_name = "DIR")]
     plugins: Option<PathBuf>,
+    /// Data set instead of the run's, `bins:DIR` or `text:FILE`: the same data at another place, such as on another machine.
+    #[arg(long, value_name = "DATASET")]
+    dataset: Option<DatasetChoice>,
     /// Device: auto, cpu, cuda:N or wgpu. On the CPU results are bit-identical.
     #[arg(long, default_value = "cpu")]
     device: DeviceChoice,
@@ -37,7 +40,12 @@ impl SavedModelArgs {
 
     /// Opens device and model.
     pub(super) fn open(&self) -> Result<(ComputeDevice, SavedModel), Diagnostic> {
-        Ok((ComputeDevice::open(self.device)?, SavedModel::open(&self.checkpoint)?))
+        let device = ComputeDevice::open(self.device)?;
+        let mut model = SavedModel::open(&self.checkpoint)?;
+        if let Some(dataset) = &self.dataset {
+            model.config.data.dataset = dataset.clone();
+        }
+        Ok((device, model))
     }
 
     /// The casts of the run's evaluations. Plugins are opened only if a format is named.

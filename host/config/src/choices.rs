@@ -129,6 +129,8 @@ named_choice! {
         Char = "char",
         /// GPT-2's BPE, 50257 ids.
         Gpt2 = "gpt2",
+        /// None: ids of token bins whose description names no tokenizer.
+        Ids = "ids",
     }
 }
 
@@ -378,7 +380,7 @@ impl fmt::Display for DeviceChoice {
 through_string!(DeviceChoice);
 string_schema!(DeviceChoice, { "type": "string", "pattern": "^(auto|cpu|wgpu|cuda:[0-9]+)$" });
 
-/// The data of the run; paths are relative to the working directory.
+/// The data of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DatasetChoice {
@@ -442,6 +444,6 @@ mod tests {
     #[test]
     fn refusals_are_one_line_and_list_the_choices() {
         let refusal = "a\nb".parse::<TokenizerChoice>().map_err(|error| error.to_string());
-        assert_eq!(refusal, Err("must be `byte`, `char` or `gpt2`, found \"a\\nb\"".to_owned()));
+        assert_eq!(refusal, Err("must be `byte`, `char`, `gpt2` or `ids`, found \"a\\nb\"".to_owned()));
     }
 }

@@ -1,7 +1,10 @@
 //! Batches: windows of a token sequence, at positions that depend on seed and counter alone; the windows of evaluations
 //! depend on the counter alone.
 
-use altgrad_base::random::{self, Stream};
+use altgrad_base::{
+    diagnostic::Diagnostic,
+    random::{self, Stream},
+};
 use rand::{Rng, RngExt};
 
 use super::{Corpus, Tokens};
@@ -52,37 +55,41 @@ impl Batches {
     }
 
     /// The training micro-batch of that index within the run.
-    #[must_use]
-    pub fn train(&self, micro_batch: u64) -> Batch {
+    ///
+    /// # Errors
+    /// The data cannot be read, have changed, or have an id beyond the vocabulary.
+    pub fn train(&self, micro_batch: u64) -> Result<Batch, Diagnostic> {
         self.draw(&self.corpus.train, random::at(self.seed, Stream::DataOrder, micro_batch))
     }
 
     /// The first `count` batches of an evaluation by sample. They depend on the split's length and on the batches' shape
-    /// alone, so that evaluations of all runs differ by the weights alone.
-    pub fn sample(&self, split: Split, count: u64) -> impl Iterator<Item = Batch> {
+    /// alone, so that evaluations of all runs differ by the weights alone. Errors are those of [`Self::train`].
+    pub fn sample(&self, split: Split, count: u64) -> impl Iterator<Item = Result<Batch, Diagnostic>> {
         let tokens = self.tokens(split);
         (0..count).map(move |index| self.draw(tokens, random::at(EVALUATION_SEED, Stream::Evaluation, index)))
     }
 
     /// The whole split as consecutive windows that share no target: every token but the first is predicted once. The last
-    /// two batches may be smaller: one of fewer windows, and one of a single shorter window.
-    pub fn whole(&self, split: Split) -> impl Iterator<Item = Batch> {
+    /// two batches may be smaller: one of fewer windows, and one of a single shorter window. Errors are those of [`Self::train`].
+    pub fn whole(&self, split: Split) -> impl Iterator<Item = Result<Batch, Diagnostic>> {
         let tokens = self.tokens(split);
         let predicted = tokens.len().saturating_sub(1);
         let (windows, rest) = (predicted / self.block_size, predicted % self.block_size);
         let full = (0..windows).step_by(self.batch_size).map(move |first| {
             let last = (first + self.batch_size).min(windows);
             let starts: Vec<usize> = (first..last).map(|window| window * self.block_size).collect();
-            cut(tokens, &starts, self.block_size)
+            self.cut(tokens, &starts, self.block_size)
         });
-        let shorter = (rest > 0).then(|| cut(tokens, &[windows * self.block_size], rest));
+        let shorter = (rest > 0).then(|| self.cut(tokens, &[windows * self.block_size], rest));
         full.chain(shorter)
     }
 
     /// The training windows that start at the given tokens.
-    #[must_use]
-    pub fn train_at(&self, starts: &[usize]) -> Batch {
-        cut(&self.corpus.train, starts, self.block_size)
+    ///
+    /// # Errors
+    /// As [`Self::train`].
+    pub fn train_at(&self, starts: &[usize]) -> Result<Batch, Diagnostic> {
+        self.cut(&self.corpus.train, starts, self.block_size)
     }
 
     /// The tokens of a split.
@@ -94,23 +101,35 @@ impl Batches {
         }
     }
 
-    fn draw(&self, tokens: &Tokens, mut generator: impl Rng) -> Batch {
+    fn draw(&self, tokens: &Tokens, mut generator: impl Rng) -> Result<Batch, Diagnostic> {
         // Uniform in [0, len - block), as nanoGPT draws.
         let ends = (tokens.len() - self.block_size) as u64;
         let starts: Vec<usize> =
             (0..self.batch_size).map(|_| generator.random_range(0..ends) as usize).collect();
-        cut(tokens, &starts, self.block_size)
+        self.cut(tokens, &starts, self.block_size)
+    }
+
+    /// Windows of `length` tokens.
+    fn cut(&self, tokens: &Tokens, starts: &[usize], length: usize) -> Result<Batch, Diagnostic> {
+        let vocab = self.corpus.tokenizer.vocab();
+        let (mut inputs, mut targets) = (Vec::new(), Vec::new());
+        for &start in starts {
+            let window = tokens.read(start..start + length + 1)?;
+            // Checked at the start of the run: only a file that changes has others.
+            if let Some(id) = window.iter().find(|id| usize::from(**id) >= vocab) {
+                return Err(Diagnostic::run(format!("token id {id} is beyond the vocabulary of {vocab}"))
+                    .at(&self.corpus.description)
+                    .hint("the data changed during the run: restore them, then `--resume` continues it"));
+            }
+            inputs.extend(window[..length].iter().copied().map(i32::from));
+            targets.extend(window[1..].iter().copied().map(i32::from));
+        }
+        Ok(Batch { inputs, targets, shape: [starts.len(), length] })
     }
 }
 
-/// Windows of `length` tokens.
-fn cut(tokens: &Tokens, starts: &[usize], length: usize) -> Batch {
-    let windows =
-        |shift: usize| starts.iter().flat_map(|&start| tokens.window(start + shift, length)).collect();
-    Batch { inputs: windows(0), targets: windows(1), shape: [starts.len(), length] }
-}
-
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::tokenizer::Tokenizer;
@@ -127,7 +146,7 @@ mod tests {
 
     #[test]
     fn targets_follow_inputs() {
-        let batch = batches(1).train(0);
+        let batch = batches(1).train(0).unwrap();
         assert_eq!(batch.shape, [4, 8]);
         assert!(batch.inputs.iter().zip(&batch.targets).all(|(input, target)| target - input == 1));
     }
@@ -143,7 +162,8 @@ mod tests {
 
     #[test]
     fn all_seeds_evaluate_the_same_windows() {
-        let evaluated = |seed, split| -> Vec<Batch> { batches(seed).sample(split, 5).collect() };
+        let evaluated =
+            |seed, split| -> Vec<Batch> { batches(seed).sample(split, 5).map(Result::unwrap).collect() };
         for split in [Split::Train, Split::Validation] {
             let first = evaluated(1, split);
             assert_eq!(first, evaluated(2, split));
@@ -155,7 +175,7 @@ mod tests {
     #[test]
     fn every_start_that_fits_is_drawn() {
         // 20 tokens, block 8: starts 0..=11, so inputs reach token 118 and targets the last one.
-        let all: Vec<Batch> = batches(1).sample(Split::Validation, 200).collect();
+        let all: Vec<Batch> = batches(1).sample(Split::Validation, 200).map(Result::unwrap).collect();
         let targets = all.iter().flat_map(|batch| &batch.targets);
         assert_eq!(targets.clone().max(), Some(&119));
         assert_eq!(all.iter().flat_map(|batch| &batch.inputs).min(), Some(&100));
@@ -171,11 +191,19 @@ mod tests {
         ] {
             let mut batches = batches(1);
             batches.corpus.val = Tokens::Memory((0..len).collect());
-            let all: Vec<Batch> = batches.whole(Split::Validation).collect();
+            let all: Vec<Batch> = batches.whole(Split::Validation).map(Result::unwrap).collect();
             assert_eq!(all.iter().map(|batch| batch.shape).collect::<Vec<_>>(), shapes);
             let targets: Vec<i32> = all.iter().flat_map(|batch| batch.targets.clone()).collect();
             assert_eq!(targets, (1..i32::from(len)).collect::<Vec<_>>());
             assert!(all.iter().all(|batch| batch.inputs.iter().zip(&batch.targets).all(|(a, b)| b - a == 1)));
         }
+    }
+
+    #[test]
+    fn ids_beyond_the_vocabulary_are_refused() {
+        let mut batches = batches(1);
+        batches.corpus.train = Tokens::Memory([vec![0; 9], vec![256; 9]].concat());
+        let refused = (0..20).find_map(|index| batches.train(index).err()).unwrap();
+        assert_eq!(refused.message, "token id 256 is beyond the vocabulary of 256");
     }
 }

@@ -1,4 +1,4 @@
-//! Token bins in nanoGPT's layout: `train.bin`, `val.bin`, and a `meta.json` that describes them.
+//! Token bins: `train.bin`, `val.bin`, and a `meta.json` or nanoGPT's `meta.pkl` that describes them.
 
 use std::path::Path;
 
@@ -7,63 +7,83 @@ use altgrad_config::{DataSection, TokenizerChoice};
 
 use super::{
     corpus::Corpus,
+    gpt2,
     meta::{self, Meta},
     tokenizer::Tokenizer,
     tokens::Tokens,
 };
 
-/// Maps the bins of a folder.
+/// Opens the bins of a folder.
 ///
 /// # Errors
-/// A file is missing or broken, differs from `meta.json` or the run file, or holds ids beyond the vocabulary.
+/// A file is missing or broken, differs from its description or the run file, or holds ids beyond the vocabulary.
 pub(super) fn open(folder: &Path, section: &DataSection) -> Result<Corpus, Diagnostic> {
-    let map = |split: &str| Tokens::map(&folder.join(format!("{split}.bin")));
-    let (train, val) = (map("train")?, map("val")?);
+    let described = |error: Diagnostic| error.at(folder.join(meta::FILE).display());
     let meta = Meta::read(folder)?;
-    let alphabet = section.alphabet.as_deref().map(Tokenizer::chars_of);
-    let tokenizer = match &meta {
-        Some(meta) => asked(meta.tokenizer()?, section.tokenizer)
-            .map_err(|error| error.at(folder.join(meta::FILE).display()))?,
-        None => match section.tokenizer {
-            TokenizerChoice::Byte => Tokenizer::Byte,
-            TokenizerChoice::Gpt2 => Tokenizer::Gpt2,
-            TokenizerChoice::Char if alphabet.is_some() => {
-                Tokenizer::External(alphabet.as_ref().map_or(0, Tokenizer::vocab))
-            }
-            TokenizerChoice::Char => {
-                return Err(Diagnostic::config("bins of characters need a meta.json that says vocab_size")
-                    .at(folder.join(meta::FILE).display())
-                    .hint("write {\"vocab_size\": N} into it, N the number of characters"));
-            }
-        },
+    let open = |split: &str| {
+        Tokens::open(&folder.join(format!("{split}.bin")), meta.as_ref().and_then(|meta| meta.dtype))
     };
-    let tokenizer =
-        agreed(tokenizer, alphabet).map_err(|error| error.at(folder.join(meta::FILE).display()))?;
+    let (train, val) = (open("train")?, open("val")?);
+    let alphabet = section.alphabet.as_deref().map(|alphabet| Tokenizer::Char(alphabet.chars().collect()));
+    let tokenizer = match &meta {
+        Some(meta) => asked(meta.tokenizer()?, section.tokenizer),
+        None => undescribed(section.tokenizer, alphabet.as_ref()),
+    };
+    let tokenizer = tokenizer.and_then(|tokenizer| agreed(tokenizer, alphabet)).map_err(described)?;
     let vocab = tokenizer.vocab();
     for (split, tokens) in [("train", &train), ("val", &val)] {
         let place = folder.join(format!("{split}.bin"));
         if let Some(meta) = &meta {
             meta.check(split, tokens.len() as u64).map_err(|error| error.at(place.display()))?;
         }
-        if let Some(max) = tokens.max().filter(|max| usize::from(*max) >= vocab) {
+        if let Some(max) = tokens.max()?.filter(|max| usize::from(*max) >= vocab) {
             return Err(Diagnostic::config(format!("token id {max} is beyond the vocabulary of {vocab}"))
                 .at(place.display())
-                .hint("set vocab_size in the folder's meta.json, or data.tokenizer to the one the bins were made with"));
+                .hint(beyond(meta.as_ref(), section.tokenizer, max)));
         }
     }
     let description = format!("token bins in {}", folder.display());
     Ok(Corpus { train, val, tokenizer, description })
 }
 
-/// The bins' tokenizer, unless the run file selects another; the default selects none.
-fn asked(bins: Tokenizer, choice: TokenizerChoice) -> Result<Tokenizer, Diagnostic> {
-    let other = bins.choice().filter(|found| *found != choice);
-    if let Some(found) = other.filter(|_| choice != DataSection::default().tokenizer) {
-        let message =
-            format!("the bins were made with tokenizer \"{found}\", `data.tokenizer` says \"{choice}\"");
-        return Err(Diagnostic::config(message).hint("remove `data.tokenizer`, or prepare the data again"));
+/// What to do about an id beyond the vocabulary.
+fn beyond(meta: Option<&Meta>, choice: TokenizerChoice, id: u16) -> String {
+    match meta {
+        Some(meta) if meta.tokenizer.is_none() => {
+            format!("set \"vocab_size\" in the folder's meta.json to the tokenizer's number of ids, above {id}")
+        }
+        Some(_) => "the bins were not made with the tokenizer of their description: make them again".into(),
+        None if choice == TokenizerChoice::Byte && usize::from(id) < gpt2::VOCAB => {
+            "set data.tokenizer = \"gpt2\" if the ids are GPT-2's, else write {\"vocab_size\": N} into the folder's meta.json".into()
+        }
+        None => "write {\"vocab_size\": N} into the folder's meta.json, N the tokenizer's number of ids".into(),
     }
-    Ok(bins)
+}
+
+/// The tokenizer of bins without a description.
+fn undescribed(choice: TokenizerChoice, alphabet: Option<&Tokenizer>) -> Result<Tokenizer, Diagnostic> {
+    match choice {
+        TokenizerChoice::Byte => Ok(Tokenizer::Byte),
+        TokenizerChoice::Gpt2 => Ok(Tokenizer::Gpt2),
+        TokenizerChoice::Char if alphabet.is_some() => {
+            Ok(Tokenizer::External(alphabet.map_or(0, Tokenizer::vocab)))
+        }
+        TokenizerChoice::Char | TokenizerChoice::Ids => {
+            Err(Diagnostic::config("the bins need a meta.json that says how many ids there are")
+                .hint("write {\"vocab_size\": N} into it, N the tokenizer's number of ids"))
+        }
+    }
+}
+
+/// The bins' tokenizer, unless the run file selects another; the default selects none, nor does `ids`.
+fn asked(bins: Tokenizer, choice: TokenizerChoice) -> Result<Tokenizer, Diagnostic> {
+    let (found, free) = (bins.choice(), [DataSection::default().tokenizer, TokenizerChoice::Ids]);
+    if found == choice || found == TokenizerChoice::Ids || free.contains(&choice) {
+        return Ok(bins);
+    }
+    let message =
+        format!("the bins were made with tokenizer \"{found}\", `data.tokenizer` says \"{choice}\"");
+    Err(Diagnostic::config(message).hint("remove `data.tokenizer`, or prepare the data again"))
 }
 
 /// The bins' tokenizer, given the alphabet of the run file, if it has one.
@@ -79,5 +99,5 @@ fn agreed(bins: Tokenizer, alphabet: Option<Tokenizer>) -> Result<Tokenizer, Dia
     let (vocab, characters) = (bins.vocab(), alphabet.vocab());
     let message =
         format!("the bins have {vocab} ids, data.alphabet has {characters} characters, and they differ");
-    Err(Diagnostic::config(message).hint("give the alphabet that the bins were made with, or none"))
+    Err(Diagnostic::config(message).hint("remove `data.alphabet`, or give the characters that the bins were made with, in the order of their ids"))
 }

@@ -21,23 +21,28 @@ pub struct Corpus {
 
 impl Corpus {
     /// Of all token ids, 64 hex digits: another corpus has another.
-    #[must_use]
-    pub fn fingerprint(&self) -> String {
-        let splits = [self.train.digest(), self.val.digest()];
-        files::hex(&Sha256::digest(splits.concat()))
+    ///
+    /// # Errors
+    /// The data cannot be read.
+    pub fn fingerprint(&self) -> Result<String, Diagnostic> {
+        let splits = [self.train.digest()?, self.val.digest()?];
+        Ok(files::hex(&Sha256::digest(splits.concat())))
     }
 
     /// Entropy of the distribution of single tokens in nats per token, from up to 2^22 training tokens: the loss of a model that
     /// knows only the frequency of each token.
-    #[must_use]
-    pub fn unigram_entropy(&self) -> f64 {
+    ///
+    /// # Errors
+    /// The data cannot be read.
+    pub fn unigram_entropy(&self) -> Result<f64, Diagnostic> {
         const MOST: usize = 1 << 22;
-        entropy(self.train.ids().take(MOST))
+        let ids = self.train.read(0..self.train.len().min(MOST))?;
+        Ok(entropy(ids.iter().copied()))
     }
 
     /// Refuses splits that hold no window of `block_size + 1` tokens.
     pub(super) fn check(&self, section: &DataSection) -> Result<(), Diagnostic> {
-        if self.train.is_empty() {
+        if self.train.is_empty() && self.val.is_empty() {
             return Err(Diagnostic::config("the corpus is empty")
                 .at(&self.description)
                 .hint("name a file with text, `text:FILE`, or a folder of token bins, `bins:DIR`, at `data.dataset`"));

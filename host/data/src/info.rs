@@ -59,7 +59,7 @@ pub fn read(folder: &Path) -> Result<Info, Diagnostic> {
         let path = folder.join(format!("{name}.bin"));
         // A test bin is not required, and a caller that only describes bins requires none.
         if path.exists() {
-            let tokens = Tokens::map(&path)?;
+            let tokens = Tokens::open(&path, meta.as_ref().and_then(|meta| meta.dtype))?;
             splits.push(
                 split(name, &tokens, meta.as_ref(), &tokenizer).map_err(|error| error.at(path.display()))?,
             );
@@ -84,12 +84,14 @@ fn split(
         meta.check(name, count)?;
     }
     let mut used = vec![false; tokenizer.vocab()];
-    for id in tokens.ids() {
-        let seen = used.get_mut(usize::from(id)).ok_or_else(|| {
-            Diagnostic::config(format!("token id {id} is beyond the vocabulary of {}", tokenizer.vocab()))
-                .hint("set vocab_size in the folder's meta.json")
-        })?;
-        *seen = true;
+    for part in tokens.parts() {
+        for id in part?.iter() {
+            let seen = used.get_mut(usize::from(*id)).ok_or_else(|| {
+                Diagnostic::config(format!("token id {id} is beyond the vocabulary of {}", tokenizer.vocab()))
+                    .hint("set vocab_size in the folder's meta.json")
+            })?;
+            *seen = true;
+        }
     }
     let known = meta.and_then(|meta| meta.splits.get(name)).cloned();
     let facts = match known {
@@ -120,13 +122,15 @@ fn recount(tokens: &Tokens) -> Result<meta::SplitBin, Diagnostic> {
     let bytes = bytes?;
     let mut facts = meta::SplitBin { tokens: tokens.len() as u64, ..meta::SplitBin::default() };
     let mut length = 0;
-    for id in tokens.ids() {
-        if id == gpt2::END_OF_TEXT {
-            facts.count(length);
-            length = 0;
-        } else {
-            facts.text_bytes += bytes[usize::from(id)];
-            length += 1;
+    for part in tokens.parts() {
+        for id in part?.iter() {
+            if *id == gpt2::END_OF_TEXT {
+                facts.count(length);
+                length = 0;
+            } else {
+                facts.text_bytes += bytes[usize::from(*id)];
+                length += 1;
+            }
         }
     }
     if length > 0 {

@@ -1,19 +1,21 @@
-//! `meta.json` beside token bins: their kind, origin and required content.
+//! The description beside token bins, `meta.json`: their kind, origin and required content.
 //!
-//! `data prepare` writes all of it. Bins made elsewhere may have a file with `vocab_size` only.
+//! `data prepare` writes all of it. Bins made elsewhere may have a file with `vocab_size` only, or nanoGPT's `meta.pkl`.
 
-use std::{collections::BTreeMap, fs, io, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
-use altgrad_base::diagnostic::Diagnostic;
+use altgrad_base::{diagnostic::Diagnostic, files};
 use altgrad_config::TokenizerChoice;
 use serde::{Deserialize, Serialize};
 
-use super::tokenizer::Tokenizer;
+use super::{bin_layout::IdType, pickle, tokenizer::Tokenizer};
 /// Its name.
 pub const FILE: &str = "meta.json";
+/// The name of nanoGPT's description, which is read if there is no other.
+const PICKLED: &str = "meta.pkl";
 
 /// The description; keys that are not known are for people.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
     /// Number of ids.
     pub vocab_size: u64,
@@ -29,6 +31,9 @@ pub struct Meta {
     /// Of the `char` tokenizer: its characters, in the order of their ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub characters: Option<String>,
+    /// The type of the ids of bins made elsewhere. Default: 16 bits, unless a header of the bins names another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<IdType>,
     /// The ids that follow every document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub separator: Vec<u16>,
@@ -114,21 +119,37 @@ impl Meta {
     /// # Errors
     /// The file cannot be read or parsed, or contradicts itself.
     pub fn read(folder: &Path) -> Result<Option<Self>, Diagnostic> {
-        let path = folder.join(FILE);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => {
-                return Err(Diagnostic::config(format!("cannot be read ({error})")).at(path.display()));
-            }
-        };
-        let meta: Self = serde_json::from_str(&text).map_err(|error| {
+        type Parser = fn(&[u8]) -> Result<Meta, Diagnostic>;
+        let readers: [(&str, Parser); 2] = [(FILE, Self::of_json), (PICKLED, Self::of_pickle)];
+        for (name, parse) in readers {
+            let path = folder.join(name);
+            let meta = match files::read_if_exists(&path) {
+                Ok(Some(bytes)) => parse(&bytes).and_then(|meta| meta.tokenizer().map(|_| meta)),
+                Ok(None) => continue,
+                Err(error) => Err(Diagnostic::config(format!("cannot be read ({error})"))
+                    .hint("make it a readable file, or remove it")),
+            };
+            return meta.map(Some).map_err(|error| error.at(path.display()));
+        }
+        Ok(None)
+    }
+
+    fn of_json(text: &[u8]) -> Result<Self, Diagnostic> {
+        serde_json::from_slice(text).map_err(|error| {
             Diagnostic::config(format!("not a description of token bins ({error})"))
-                .at(path.display())
-                .hint("it needs an integer \"vocab_size\"")
-        })?;
-        meta.tokenizer().map_err(|error| error.at(path.display()))?;
-        Ok(Some(meta))
+                .hint("it needs an integer \"vocab_size\", as in {\"vocab_size\": 65}")
+        })
+    }
+
+    fn of_pickle(bytes: &[u8]) -> Result<Self, Diagnostic> {
+        let vocabulary = pickle::vocabulary(bytes)?;
+        let tokenizer = vocabulary.characters.as_ref().map(|_| TokenizerChoice::Char);
+        Ok(Self {
+            vocab_size: vocabulary.size,
+            tokenizer,
+            characters: vocabulary.characters,
+            ..Self::default()
+        })
     }
 
     /// The tokenizer it names, else one that is only counted.
@@ -145,13 +166,18 @@ impl Meta {
             (Some(TokenizerChoice::Byte), _) => Tokenizer::Byte,
             (Some(TokenizerChoice::Gpt2), _) => Tokenizer::Gpt2,
             (Some(TokenizerChoice::Char), Some(characters)) => Tokenizer::Char(characters.chars().collect()),
+            (Some(TokenizerChoice::Char), None) => {
+                return Err(Diagnostic::config("the tokenizer `char` has no `characters`")
+                    .hint("add \"characters\": \"...\", all characters in the order of their ids"));
+            }
             _ => Tokenizer::External(self.vocab_size as usize),
         };
         if let (vocab, Some(name)) = (tokenizer.vocab() as u64, self.tokenizer)
             && vocab != self.vocab_size
         {
             let message = format!("vocab_size is {}, the tokenizer `{name}` has {vocab}", self.vocab_size);
-            return Err(Diagnostic::config(message).hint("prepare the data again, or correct the file"));
+            return Err(Diagnostic::config(message)
+                .hint(format!("set \"vocab_size\": {vocab}, or correct the tokenizer")));
         }
         Ok(tokenizer)
     }

@@ -36,7 +36,7 @@ fn generated(section: &DataSection) -> Result<Corpus, Diagnostic> {
         split.push_str(&act.text);
         split.push('\n');
     }
-    let tokenizer = Tokenizer::named(section, || format!("{train}{val}"));
+    let tokenizer = Tokenizer::named(section, || format!("{train}{val}"))?;
     let description = format!("lawgen: {} generated legal acts", acts.len());
     Ok(Corpus {
         train: Tokens::Memory(tokenizer.encode(&train)?),
@@ -51,7 +51,7 @@ fn text(path: &Path, section: &DataSection) -> Result<Corpus, Diagnostic> {
     let bytes = files::read(path).map_err(|error| {
         Diagnostic::config(format!("cannot read the text file ({error})"))
             .at(path.display())
-            .hint("`text:FILE` is relative to the working directory")
+            .hint("a relative path starts at the run file's folder, with `--set` at the working directory")
     })?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid_up_to = error.utf8_error().valid_up_to();
@@ -62,7 +62,7 @@ fn text(path: &Path, section: &DataSection) -> Result<Corpus, Diagnostic> {
     let (train, val) = text.split_at(text.ceil_char_boundary(nine_tenths(text.len() as u64) as usize));
     // A mark of the encoding, not of the text.
     let train = train.strip_prefix('\u{feff}').unwrap_or(train);
-    let tokenizer = Tokenizer::named(section, || format!("{train}{val}"));
+    let tokenizer = Tokenizer::named(section, || format!("{train}{val}"))?;
     let encode = |text| tokenizer.encode(text).map_err(|error| error.at(path.display()));
     let (train, val) = (Tokens::Memory(encode(train)?), Tokens::Memory(encode(val)?));
     let description = path.display().to_string();

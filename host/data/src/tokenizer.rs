@@ -1,6 +1,6 @@
 //! Tokenizers: bytes, characters, and GPT-2's byte pairs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{DataSection, TokenizerChoice};
@@ -11,7 +11,7 @@ use super::gpt2;
 pub enum Tokenizer {
     /// One id a byte, 256 of them.
     Byte,
-    /// One id a character: its rank among the corpus's characters in code-point order, as in nanoGPT.
+    /// One id a character: its position here. Those of a corpus are in code-point order, as in nanoGPT.
     Char(Vec<char>),
     /// GPT-2's byte-pair encoding, 50257 ids.
     Gpt2,
@@ -27,15 +27,24 @@ impl Tokenizer {
     }
 
     /// The tokenizer that a run file names, for a text.
-    #[must_use]
-    pub fn named(section: &DataSection, text: impl Fn() -> String) -> Self {
-        match section.tokenizer {
+    ///
+    /// # Errors
+    /// It names none of a text.
+    pub fn named(section: &DataSection, text: impl Fn() -> String) -> Result<Self, Diagnostic> {
+        Ok(match section.tokenizer {
             TokenizerChoice::Byte => Self::Byte,
-            TokenizerChoice::Char => {
-                section.alphabet.as_deref().map_or_else(|| Self::chars_of(&text()), Self::chars_of)
-            }
+            TokenizerChoice::Char => match &section.alphabet {
+                Some(alphabet) => Self::Char(alphabet.chars().collect()),
+                None => Self::chars_of(&text()),
+            },
             TokenizerChoice::Gpt2 => Self::Gpt2,
-        }
+            TokenizerChoice::Ids => {
+                return Err(Diagnostic::config(
+                    "`data.tokenizer` = \"ids\" is for token bins, and the data are text",
+                )
+                .hint("set data.tokenizer = \"byte\", which fits every text"));
+            }
+        })
     }
 
     /// Number of ids.
@@ -63,10 +72,10 @@ impl Tokenizer {
     ///
     /// # Errors
     /// The ids were made elsewhere.
-    pub fn encoder(&self) -> Result<Encoder<'_>, Diagnostic> {
+    pub fn encoder(&self) -> Result<Encoder, Diagnostic> {
         Ok(match self {
             Self::Byte => Encoder::Byte,
-            Self::Char(chars) => Encoder::Char(chars),
+            Self::Char(chars) => Encoder::Char(ids_of(chars)),
             Self::Gpt2 => Encoder::Gpt2(Box::new(gpt2::Gpt2Encoder::new()?)),
             Self::External(_) => return Err(elsewhere()),
         })
@@ -99,36 +108,39 @@ impl Tokenizer {
         }
     }
 
-    /// The name in a run file; none for ids made elsewhere.
+    /// The name in a run file.
     #[must_use]
-    pub fn choice(&self) -> Option<TokenizerChoice> {
+    pub fn choice(&self) -> TokenizerChoice {
         match self {
-            Self::Byte => Some(TokenizerChoice::Byte),
-            Self::Char(_) => Some(TokenizerChoice::Char),
-            Self::Gpt2 => Some(TokenizerChoice::Gpt2),
-            Self::External(_) => None,
+            Self::Byte => TokenizerChoice::Byte,
+            Self::Char(_) => TokenizerChoice::Char,
+            Self::Gpt2 => TokenizerChoice::Gpt2,
+            Self::External(_) => TokenizerChoice::Ids,
         }
     }
 }
 
+/// The id of each character.
+fn ids_of(chars: &[char]) -> HashMap<char, u16> {
+    chars.iter().enumerate().filter_map(|(id, c)| Some((*c, u16::try_from(id).ok()?))).collect()
+}
+
 fn elsewhere() -> Diagnostic {
-    Diagnostic::config(
-        "these token ids were made elsewhere, by a tokenizer that their meta.json does not name",
-    )
-    .hint("make the bins with `altgrad-host data prepare`, which writes it down")
+    Diagnostic::config("the text of these token ids is unknown: no description of the bins names their tokenizer")
+        .hint("add \"tokenizer\": \"gpt2\" to the folder's meta.json, or \"tokenizer\": \"char\" and \"characters\": \"...\", all characters in the order of their ids")
 }
 
 /// A tokenizer at work.
-pub enum Encoder<'a> {
+pub enum Encoder {
     /// [`Tokenizer::Byte`].
     Byte,
-    /// [`Tokenizer::Char`], its characters in order.
-    Char(&'a [char]),
+    /// [`Tokenizer::Char`], the id of each character.
+    Char(HashMap<char, u16>),
     /// [`Tokenizer::Gpt2`].
     Gpt2(Box<gpt2::Gpt2Encoder>),
 }
 
-impl Encoder<'_> {
+impl Encoder {
     /// Appends the ids of a text.
     ///
     /// # Errors
@@ -138,8 +150,7 @@ impl Encoder<'_> {
             Self::Byte => ids.extend(text.bytes().map(u16::from)),
             Self::Char(chars) => {
                 for c in text.chars() {
-                    let rank = chars.binary_search(&c).ok().and_then(|rank| u16::try_from(rank).ok());
-                    ids.push(rank.ok_or_else(|| unknown(c, chars.len()))?);
+                    ids.push(*chars.get(&c).ok_or_else(|| unknown(c, chars.len()))?);
                 }
             }
             Self::Gpt2(encoder) => encoder.encode(text, ids),
@@ -169,6 +180,13 @@ mod tests {
         assert_eq!(refusal, "the character 'z' has no 16-bit id in this vocabulary of 9 characters");
         assert_eq!(tokenizer.decode(&[0, 1, 2]).unwrap(), "\n d");
         assert!(tokenizer.decode(&[9]).is_err());
+    }
+
+    #[test]
+    fn characters_of_others_are_in_any_order() {
+        let tokenizer = Tokenizer::Char(vec!['b', 'a', '\u{1f642}']);
+        assert_eq!(tokenizer.encode("ab\u{1f642}").unwrap(), [1, 0, 2]);
+        assert_eq!(tokenizer.decode(&[1, 0, 2]).unwrap(), "ab\u{1f642}");
     }
 
     #[test]

@@ -1,53 +1,34 @@
-//! A token sequence: in memory, or mapped from a nanoGPT bin (uint16, little-endian).
+//! A token sequence: in memory, or in a bin file, of which windows are read as they are needed.
 
-use std::{
-    fs::{self, File},
-    path::Path,
-};
+use std::{borrow::Cow, ops::Range, path::Path};
 
 use altgrad_base::diagnostic::Diagnostic;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use crate::mmap;
+use crate::{bin_file::BinFile, bin_layout::IdType};
+
+/// Ids that are read at once when all are read.
+const PART: usize = 1 << 20;
 
 /// Token ids of one split, `[n]`.
 #[derive(Debug)]
 pub enum Tokens {
-    /// Made at start-up from text.
+    /// Made at start-up.
     Memory(Vec<u16>),
-    /// A bin file; pages come in as windows touch them.
-    Mapped(memmap2::Mmap),
+    /// A file of 16-bit ids.
+    File(BinFile),
 }
 
 impl Tokens {
-    /// Maps a bin file.
+    /// Opens a bin file. `written` is the type of its ids by its description; a header of the file takes precedence. Ids of another
+    /// type than 16 bits are read into memory.
     ///
     /// # Errors
-    /// The file is missing, unreadable, or not a whole number of 16-bit ids.
-    pub fn map(path: &Path) -> Result<Self, Diagnostic> {
-        let unreadable = |error: std::io::Error| {
-            Diagnostic::config(format!("cannot read the token bin ({error})"))
-                .at(path.display())
-                .hint("`bins:DIR` needs train.bin and val.bin: 16-bit little-endian token ids, as nanoGPT and `altgrad-host data prepare` write them")
-        };
-        // Checked before opening: opening a pipe waits for a writer.
-        let metadata = fs::metadata(path).map_err(unreadable)?;
-        if !metadata.is_file() {
-            return Err(unreadable(std::io::Error::other("it is not a regular file")));
-        }
-        let length = metadata.len();
-        if length == 0 {
-            // An empty file cannot be mapped; the corpus check reports it.
-            return Ok(Self::Memory(Vec::new()));
-        }
-        if !length.is_multiple_of(2) {
-            return Err(Diagnostic::config(format!("the token bin has an odd number of bytes ({length})"))
-                .at(path.display())
-                .hint("token ids are 16-bit; the file is cut short or of another type"));
-        }
-        let file = File::open(path).map_err(unreadable)?;
-        Ok(Self::Mapped(mmap::map_file(&file).map_err(unreadable)?))
+    /// The file is missing, unreadable or damaged, or has ids that do not fit 16 bits.
+    pub fn open(path: &Path, written: Option<IdType>) -> Result<Self, Diagnostic> {
+        let file = BinFile::open(path, written)?;
+        Ok(if file.is_16_bit() { Self::File(file) } else { Self::Memory(file.narrowed()?) })
     }
 
     /// Number of tokens.
@@ -55,7 +36,7 @@ impl Tokens {
     pub fn len(&self) -> usize {
         match self {
             Self::Memory(ids) => ids.len(),
-            Self::Mapped(bytes) => bytes.len() / 2,
+            Self::File(file) => file.len(),
         }
     }
 
@@ -65,41 +46,58 @@ impl Tokens {
         self.len() == 0
     }
 
-    /// The ids of `start..start + len`, widened. The range must lie within the sequence.
-    pub fn window(&self, start: usize, len: usize) -> impl Iterator<Item = i32> + '_ {
-        (start..start + len).map(|index| i32::from(self.at(index)))
+    /// The ids of a range, which must lie within the sequence.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has changed since it was opened.
+    pub fn read(&self, range: Range<usize>) -> Result<Cow<'_, [u16]>, Diagnostic> {
+        match self {
+            Self::Memory(ids) => Ok(Cow::Borrowed(&ids[range])),
+            Self::File(file) => {
+                file.check_unchanged(|| self.digest())?;
+                file.read(range).map(Cow::Owned)
+            }
+        }
     }
 
-    /// All ids in order.
-    pub fn ids(&self) -> impl Iterator<Item = u16> + '_ {
-        (0..self.len()).map(|index| self.at(index))
+    /// All ids in order, in parts.
+    pub fn parts(&self) -> impl Iterator<Item = Result<Cow<'_, [u16]>, Diagnostic>> {
+        (0..self.len().div_ceil(PART)).map(|index| self.part(index))
+    }
+
+    fn part(&self, index: usize) -> Result<Cow<'_, [u16]>, Diagnostic> {
+        let range = index * PART..((index + 1) * PART).min(self.len());
+        match self {
+            Self::Memory(ids) => Ok(Cow::Borrowed(&ids[range])),
+            Self::File(file) => file.read(range).map(Cow::Owned),
+        }
     }
 
     /// The largest id; `None` if there is no token. Reads everything.
-    #[must_use]
-    pub fn max(&self) -> Option<u16> {
-        self.ids().max()
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn max(&self) -> Result<Option<u16>, Diagnostic> {
+        self.parts().try_fold(None, |most, part| Ok(most.max(part?.iter().copied().max())))
     }
 
     /// Sha256 over the sha256 of parts of 2^20 ids. Reads everything, on all threads.
-    #[must_use]
-    pub fn digest(&self) -> [u8; 32] {
-        const PART: usize = 1 << 20;
-        let part = |start: usize| {
-            let ids = start..(start + PART).min(self.len());
-            Sha256::digest(ids.flat_map(|index| self.at(index).to_le_bytes()).collect::<Vec<u8>>())
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn digest(&self) -> Result<[u8; 32], Diagnostic> {
+        let part = |index: usize| {
+            let bytes: Vec<u8> = self.part(index)?.iter().flat_map(|id| id.to_le_bytes()).collect();
+            Ok(Sha256::digest(bytes))
         };
-        let parts: Vec<_> =
-            (0..self.len().div_ceil(PART)).into_par_iter().map(|index| part(index * PART)).collect();
+        let parts: Result<Vec<_>, Diagnostic> =
+            (0..self.len().div_ceil(PART)).into_par_iter().map(part).collect();
         let mut whole = Sha256::new();
-        parts.iter().for_each(|part| whole.update(part));
-        whole.finalize().into()
-    }
-
-    fn at(&self, index: usize) -> u16 {
-        match self {
-            Self::Memory(ids) => ids[index],
-            Self::Mapped(bytes) => u16::from_le_bytes([bytes[2 * index], bytes[2 * index + 1]]),
+        parts?.iter().for_each(|part| whole.update(part));
+        let digest = whole.finalize().into();
+        if let Self::File(file) = self {
+            file.remember(digest);
         }
+        Ok(digest)
     }
 }

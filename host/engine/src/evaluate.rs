@@ -1,7 +1,7 @@
 //! Evaluation of a saved model on its run's data, as during the run.
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_data::{Batch, Batches, Corpus, Split};
+use altgrad_data::{Batch, Batches, Split};
 
 use crate::{
     curvature::{self, Curvature, CurvatureSpec},
@@ -32,14 +32,15 @@ impl Evaluator {
     /// The data cannot be read or differ from those that the model was trained on, or the checkpoint is damaged.
     pub fn new(model: SavedModel, mut quant: Quantizer, device: &ComputeDevice) -> Result<Self, Diagnostic> {
         let data = &model.config.data;
-        let corpus = Corpus::open(data).map_err(|error| error.at(model.source.locate("data.dataset")))?;
+        let corpus = model.corpus()?;
         model.check_vocab(&corpus.tokenizer)?;
         let state = model.state()?;
         let trained_on = match &state {
             Some(state) => Some(state.data.fingerprint.clone()),
             None => model.data_fingerprint()?,
         };
-        if trained_on.is_some_and(|trained_on| trained_on != corpus.fingerprint()) {
+        let fingerprint = corpus.fingerprint()?;
+        if trained_on.is_some_and(|trained_on| trained_on != fingerprint) {
             return Err(Diagnostic::config(
                 "the data differ from those that the model was trained on (fingerprint of the tokens)",
             )
@@ -70,7 +71,7 @@ impl Evaluator {
     /// # Errors
     /// A plugin or the device failed.
     pub fn curvature(&self, split: Split, count: u64, spec: &CurvatureSpec) -> Result<Curvature, Diagnostic> {
-        let batches: Vec<Batch> = self.batches.sample(split, count).collect();
+        let batches: Vec<Batch> = self.batches.sample(split, count).collect::<Result<_, _>>()?;
         curvature::measure(&self.gpt, (&self.params, &self.quant), &batches, spec)
     }
 

@@ -10,7 +10,7 @@ use std::{
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{RunConfig, Source};
-use altgrad_data::tokenizer::Tokenizer;
+use altgrad_data::{Corpus, tokenizer::Tokenizer};
 use altgrad_run_folder::{
     folder::{CONFIG, STATUS, WEIGHTS},
     record::{CastSwitch, RunRecord},
@@ -142,6 +142,18 @@ impl SavedModel {
         self.weights.parent().unwrap_or(Path::new(""))
     }
 
+    /// Opens the data of the run.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn corpus(&self) -> Result<Corpus, Diagnostic> {
+        const ELSEWHERE: &str = "`--dataset` names the same data at another place, as on another machine";
+        Corpus::open(&self.config.data).map_err(|mut error| {
+            let own = error.hint.take().map_or_else(String::new, |own| format!("{own}; "));
+            error.hint(own + ELSEWHERE).at(self.source.locate("data.dataset"))
+        })
+    }
+
     /// Refuses a tokenizer with ids that the weights do not have.
     ///
     /// # Errors
@@ -155,9 +167,10 @@ impl SavedModel {
             tokenizer.vocab(),
             self.shape.vocab
         );
-        Err(Diagnostic::config(message).at(self.weights.display()).hint(
-            "the corpus has changed since the run; set `data.alphabet` in config.toml to its characters",
-        ))
+        Err(Diagnostic::config(message).at(self.weights.display()).hint(match tokenizer {
+            Tokenizer::Char(_) => "the corpus has changed since the run; restore it, or name it with `--dataset`",
+            _ => "the run's data had other ids: set `data.tokenizer` = \"ids\" in the config.toml beside the weights if the data set is token bins, and describe these in their meta.json",
+        }))
     }
 }
 

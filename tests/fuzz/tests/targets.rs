@@ -157,11 +157,33 @@ fn matrix_file() {
 fn token_bins() {
     Target {
         name: "token-bins",
-        words: &[b"{", b"[", b"\"vocab_size\":", b"\"", b"e999", b"\0", b"\xff\xff"],
-        bytes_a_byte: 16,
+        words: &[
+            b"{",
+            b"[",
+            b"\"vocab_size\":",
+            b"\"dtype\":\"int64\"",
+            b"\"",
+            b"e999",
+            b"\0",
+            b"\xff\xff",
+            b"\x93NUMPY\x02\0",
+            b"'descr': '<u4'",
+            b"'shape': (99999999999999999999,)",
+            b"\x88\xd8\x34\x01",
+            b"}(",
+            b"}\x94(",
+            b"h\x00",
+            b"\x8c\x04itos",
+            b"\x8d\xff\xff\xff\xff\xff\xff\xff\xff",
+            b"cos\nsystem\n",
+            b"us.",
+        ],
+        bytes_a_byte: 64,
         bytes: 1 << 18,
         read: |folder| {
-            for tokenizer in [TokenizerChoice::Byte, TokenizerChoice::Char, TokenizerChoice::Gpt2] {
+            for tokenizer in
+                TokenizerChoice::NAMES.iter().map(|name| name.parse::<TokenizerChoice>().unwrap())
+            {
                 let section = DataSection {
                     dataset: DatasetChoice::Bins(folder.to_path_buf()),
                     tokenizer,
@@ -176,7 +198,7 @@ fn token_bins() {
                         let batches = Batches::new(corpus, 1, 2, 4);
                         let held_out =
                             batches.sample(Split::Validation, 1).chain(batches.whole(Split::Validation));
-                        for batch in held_out.chain([batches.train(0)]) {
+                        for batch in held_out.chain([batches.train(0)]).map(Result::unwrap) {
                             let ids = batch.inputs.iter().chain(&batch.targets);
                             assert!(ids.clone().all(|id| (0..vocab).contains(id)), "{batch:?}");
                         }
@@ -345,6 +367,7 @@ fn model() {
             b"\"data_offsets\":[0,4]",
             b"transformer.",
             b"_orig_mod.",
+            b"model.wte.weight",
             b"h.0.",
             b"h.99999999999.",
             b"lm_head.weight",

@@ -150,6 +150,7 @@ fn make(request: &Request, recipe: Recipe, pipeline: &Pipeline<'_>) -> Result<Pr
         made_by: Some(concat!("altgrad-host ", env!("CARGO_PKG_VERSION")).into()),
         tokenizer: Some(recipe.tokenizer),
         characters,
+        dtype: None,
         separator,
         split_rule: Some(split_rule(request)),
         licence: request.dataset.licence().map(String::from),
@@ -187,10 +188,18 @@ fn check(request: &Request) -> Result<Layout, Diagnostic> {
         let message = format!("`--val-fraction` must be above 0 and below 1, found {}", request.val_fraction);
         return Err(Diagnostic::config(message).hint("--val-fraction 0.1 holds out every tenth document"));
     }
+    if request.tokenizer == TokenizerChoice::Ids {
+        return Err(no_tokenizer());
+    }
     if dataset == Dataset::Text && request.input.is_none() {
         return Err(Diagnostic::config("`text` needs an input").hint("add --input FILE or --input FOLDER"));
     }
     Ok(Layout { dataset, language, title: request.title })
+}
+
+fn no_tokenizer() -> Diagnostic {
+    Diagnostic::config("`ids` names no tokenizer: it is for bins made elsewhere")
+        .hint("--tokenizer byte fits every text")
 }
 
 fn recipe(request: &Request, source: DataSource) -> Recipe {
@@ -282,11 +291,12 @@ fn tokenizer(choice: TokenizerChoice, pipeline: &Pipeline<'_>) -> Result<(Tokeni
             characters.extend(separated.then_some('\n'));
             Tokenizer::Char(characters.into_iter().collect())
         }
+        TokenizerChoice::Ids => return Err(no_tokenizer()),
     };
     let separator = match choice {
         _ if !separated => Vec::new(),
         TokenizerChoice::Gpt2 => vec![gpt2::END_OF_TEXT],
-        TokenizerChoice::Byte | TokenizerChoice::Char => tokenizer.encode("\n")?,
+        _ => tokenizer.encode("\n")?,
     };
     Ok((tokenizer, separator))
 }

@@ -138,7 +138,7 @@ impl Pipeline<'_> {
         })
     }
 
-    fn encode_item(&self, encoder: &mut Encoder<'_>, item: Item) -> Result<Encoded, Diagnostic> {
+    fn encode_item(&self, encoder: &mut Encoder, item: Item) -> Result<Encoded, Diagnostic> {
         let (place, ends) = (item.place.clone(), item.ends);
         let (text, split) = match self.text(item) {
             Ok(found) => found,
@@ -186,13 +186,13 @@ impl Pipeline<'_> {
 }
 
 /// An encoder of a working thread; it returns with its cache when the thread is done.
-struct Borrowed<'a, 'p> {
-    idle: &'p Mutex<Vec<Encoder<'a>>>,
-    encoder: Option<Encoder<'a>>,
+struct Borrowed<'p> {
+    idle: &'p Mutex<Vec<Encoder>>,
+    encoder: Option<Encoder>,
 }
 
-impl<'a> Borrowed<'a, '_> {
-    fn get(&mut self, tokenizer: &'a Tokenizer) -> Result<&mut Encoder<'a>, Diagnostic> {
+impl Borrowed<'_> {
+    fn get(&mut self, tokenizer: &Tokenizer) -> Result<&mut Encoder, Diagnostic> {
         let encoder = match self.encoder.take() {
             Some(encoder) => encoder,
             None => match self.idle.lock().pop() {
@@ -204,7 +204,7 @@ impl<'a> Borrowed<'a, '_> {
     }
 }
 
-impl Drop for Borrowed<'_, '_> {
+impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
         if let Some(encoder) = self.encoder.take() {
             self.idle.lock().push(encoder);

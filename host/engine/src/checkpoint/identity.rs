@@ -55,13 +55,13 @@ impl RunIdentity {
     /// The identity of a run. Reads all tokens.
     ///
     /// # Errors
-    /// The run file cannot be written as text.
+    /// The run file cannot be written as text, or the data cannot be read.
     pub fn of(setup: &RunSetup) -> Result<Self, Diagnostic> {
         let plugins: BTreeSet<PluginRecord> =
             setup.plugins.iter().map(|identity| plugin(setup, identity)).collect();
         let corpus = setup.batches.corpus();
         let data =
-            CorpusRecord { description: corpus.description.clone(), fingerprint: corpus.fingerprint() };
+            CorpusRecord { description: corpus.description.clone(), fingerprint: corpus.fingerprint()? };
         Ok(Self {
             host_version: env!("CARGO_PKG_VERSION").to_string(),
             device: setup.device.label.clone(),

@@ -123,7 +123,7 @@ fn gradient(
     quant: &Quantizer,
     batches: &[Batch],
 ) -> Result<Vec<f32>, Diagnostic> {
-    let gradients = model.gradients_at(params, quant, batches.iter().cloned())?;
+    let gradients = model.gradients_at(params, quant, batches.iter().cloned().map(Ok))?;
     let parts = gradients.grads.into_iter().map(read_f32).collect::<Result<Vec<_>, _>>()?;
     quant.plan.check()?;
     Ok(parts.concat())

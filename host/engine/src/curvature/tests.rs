@@ -62,12 +62,12 @@ const SAMPLE: (Split, u64) = (Split::Train, 2);
 /// The loss of the sample, by f64 sums of f32 passes.
 fn loss(evaluator: &Evaluator, weights: &[f32], batches: &[Batch]) -> f64 {
     let params = with_values(&evaluator.params, weights, &ranges(&evaluator.params));
-    mean_loss(&evaluator.gpt, &params, &evaluator.quant, batches.iter().cloned()).unwrap().loss
+    mean_loss(&evaluator.gpt, &params, &evaluator.quant, batches.iter().cloned().map(Ok)).unwrap().loss
 }
 
 /// The whole Hessian, column by column, from differences of gradients along single weights.
 fn dense(evaluator: &Evaluator) -> Vec<Vec<f64>> {
-    let batches: Vec<Batch> = evaluator.batches.sample(SAMPLE.0, SAMPLE.1).collect();
+    let batches: Vec<Batch> = evaluator.batches.sample(SAMPLE.0, SAMPLE.1).collect::<Result<_, _>>().unwrap();
     let model = TrainModel { gpt: evaluator.gpt.clone(), dropout: 0.0, z_loss: 0.0, seed: 0 };
     let weights = evaluator.params.read().unwrap().concat();
     let h = 1.0 / 1024.0f32;
@@ -119,7 +119,7 @@ fn eigenvalue_and_traces_of_a_network_are_those_of_its_dense_hessian() {
 fn the_fisher_trace_is_the_mean_squared_gradient_of_sequences() {
     let evaluator = evaluator();
     let weights = evaluator.params.read().unwrap().concat();
-    let batches: Vec<Batch> = evaluator.batches.sample(SAMPLE.0, SAMPLE.1).collect();
+    let batches: Vec<Batch> = evaluator.batches.sample(SAMPLE.0, SAMPLE.1).collect::<Result<_, _>>().unwrap();
     let sequences: Vec<Batch> = batches.iter().flat_map(sequences_of).collect();
     assert_eq!(sequences.len(), 6);
     let h = 1.0 / 256.0f32;

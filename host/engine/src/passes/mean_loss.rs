@@ -23,12 +23,12 @@ pub struct MeanLoss {
 /// training remembers.
 ///
 /// # Errors
-/// A plugin or the device failed.
+/// The data cannot be read, or a plugin or the device failed.
 pub fn mean_loss(
     gpt: &Gpt,
     params: &Params,
     quant: &Quantizer,
-    batches: impl Iterator<Item = Batch> + Send,
+    batches: impl Iterator<Item = Result<Batch, Diagnostic>> + Send,
 ) -> Result<MeanLoss, Diagnostic> {
     in_pool(&params.values[0].device(), || mean_loss_of(gpt, params, quant, batches))
 }
@@ -38,11 +38,12 @@ fn mean_loss_of(
     gpt: &Gpt,
     params: &Params,
     quant: &Quantizer,
-    batches: impl Iterator<Item = Batch>,
+    batches: impl Iterator<Item = Result<Batch, Diagnostic>>,
 ) -> Result<MeanLoss, Diagnostic> {
     let (mut sum, mut tokens) = (0.0, 0);
     let casts = QuantPass::new(quant);
     for batch in batches {
+        let batch = batch?;
         let pass = Forward {
             layout: &params.layout,
             weights: &params.values,

@@ -62,7 +62,7 @@ impl TrainModel {
         &self,
         params: &Params,
         (quant, loss_scale): (&Quantizer, Option<f32>),
-        batches: impl ExactSizeIterator<Item = Batch> + Send,
+        batches: impl ExactSizeIterator<Item = Result<Batch, Diagnostic>> + Send,
         first_micro_batch: u64,
         observers: Observers<'_>,
     ) -> Result<Gradients, Diagnostic> {
@@ -79,7 +79,7 @@ impl TrainModel {
     pub fn shadow_gradients(
         &self,
         params: &Params,
-        batches: impl ExactSizeIterator<Item = Batch> + Send,
+        batches: impl ExactSizeIterator<Item = Result<Batch, Diagnostic>> + Send,
         first_micro_batch: u64,
     ) -> Result<Vec<Tensor<1>>, Diagnostic> {
         let (device, exact) = (params.values[0].device(), (&Quantizer::off(), None));
@@ -97,7 +97,7 @@ impl TrainModel {
         &self,
         params: &Params,
         quant: &Quantizer,
-        batches: impl ExactSizeIterator<Item = Batch> + Send,
+        batches: impl ExactSizeIterator<Item = Result<Batch, Diagnostic>> + Send,
     ) -> Result<Gradients, Diagnostic> {
         let device = params.values[0].device();
         in_pool(&device, || self.backward(params, (quant, None), batches, 0, Observers::default()))
@@ -109,7 +109,7 @@ impl TrainModel {
         &self,
         params: &Params,
         (quant, loss_scale): (&Quantizer, Option<f32>),
-        batches: impl ExactSizeIterator<Item = Batch> + Send,
+        batches: impl ExactSizeIterator<Item = Result<Batch, Diagnostic>> + Send,
         first_micro_batch: u64,
         observers: Observers<'_>,
     ) -> Result<Gradients, Diagnostic> {
@@ -120,6 +120,7 @@ impl TrainModel {
         let mut losses = Vec::with_capacity(batches.len());
         let mut sums: Vec<Tensor<1>> = Vec::new();
         for (index, batch) in batches.enumerate() {
+            let batch = batch?;
             let dropout = Dropout::train(self.dropout, self.seed, first_micro_batch + index as u64);
             let values = params.values.iter();
             let weights: Vec<Tensor<1>> =

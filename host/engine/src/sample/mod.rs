@@ -105,7 +105,7 @@ impl Sampler {
 pub fn tokenizer(data: &DataSection) -> Result<Tokenizer, Diagnostic> {
     match (data.tokenizer, &data.alphabet) {
         (TokenizerChoice::Byte, _) => Ok(Tokenizer::Byte),
-        (TokenizerChoice::Char, Some(alphabet)) => Ok(Tokenizer::chars_of(alphabet)),
+        (TokenizerChoice::Char, Some(alphabet)) => Ok(Tokenizer::Char(alphabet.chars().collect())),
         (TokenizerChoice::Gpt2, _) => Ok(Tokenizer::Gpt2),
         _ => Ok(Corpus::open(data)?.tokenizer),
     }

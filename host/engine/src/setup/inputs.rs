@@ -52,7 +52,7 @@ pub(super) fn make_sinks(
 /// Opens the data, and adds their tokenizer to the run file, so that weights can be used without them.
 pub(super) fn open_corpus(config: &mut RunConfig) -> Result<Corpus, Diagnostic> {
     let corpus = Corpus::open(&config.data)?;
-    config.data.tokenizer = corpus.tokenizer.choice().unwrap_or(config.data.tokenizer);
+    config.data.tokenizer = corpus.tokenizer.choice();
     if let Tokenizer::Char(characters) = &corpus.tokenizer {
         config.data.alphabet = Some(characters.iter().collect());
     }

@@ -1,6 +1,7 @@
 //! The part of a run that is fixed before its first step.
 
 use altgrad_alerts::AlertFacts;
+use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{FullEvalChoice, RunConfig};
 use altgrad_data::{Batch, Batches, Split};
 use altgrad_loader::{LibraryInfo, Registry, instance::Identity};
@@ -43,6 +44,9 @@ pub struct RunSetup {
     pub memory: Option<[f64; 2]>,
 }
 
+/// Held-out batches, or the fault of the data.
+type HeldOut<'a> = Box<dyn Iterator<Item = Result<Batch, Diagnostic>> + Send + 'a>;
+
 impl RunSetup {
     /// Training tokens of one step.
     #[must_use]
@@ -59,12 +63,13 @@ impl RunSetup {
     /// The facts of the run for alerts, in addition to its records.
     #[must_use]
     pub fn facts(&self) -> AlertFacts {
-        let unigram_entropy = self.batches.corpus().unigram_entropy();
-        AlertFacts { warmup_steps: self.config.train.warmup_steps, unigram_entropy: Some(unigram_entropy) }
+        // A fault of the data is reported where they are next read.
+        let unigram_entropy = self.batches.corpus().unigram_entropy().ok();
+        AlertFacts { warmup_steps: self.config.train.warmup_steps, unigram_entropy }
     }
 
     /// The micro-batches of a step.
-    pub fn micro_batches(&self, step: u64) -> impl ExactSizeIterator<Item = Batch> {
+    pub fn micro_batches(&self, step: u64) -> impl ExactSizeIterator<Item = Result<Batch, Diagnostic>> {
         let first = self.first_micro_batch(step);
         (0..self.config.train.grad_accum).map(move |index| self.batches.train(first + index as u64))
     }
@@ -103,7 +108,7 @@ impl RunSetup {
 
     /// The held-out batches of an evaluation.
     #[must_use]
-    pub fn held_out(&self, kind: EvaluationKind) -> Box<dyn Iterator<Item = Batch> + Send + '_> {
+    pub fn held_out(&self, kind: EvaluationKind) -> HeldOut<'_> {
         match kind {
             EvaluationKind::Sampled => {
                 Box::new(self.batches.sample(Split::Validation, self.config.train.eval_batches as u64))

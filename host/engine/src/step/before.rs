@@ -33,7 +33,7 @@ pub(super) fn curvature(
         relative_step: RELATIVE_STEP,
         seed: 0,
     };
-    let batches: Vec<_> = setup.batches.sample(Split::Train, section.batches).collect();
+    let batches = setup.batches.sample(Split::Train, section.batches).collect::<Result<Vec<_>, _>>()?;
     let found = curvature::measure(&setup.model.gpt, (&state.params, &state.quant), &batches, &spec)?;
     Ok(Some(found))
 }

@@ -15,7 +15,6 @@ const UNSAFE: [&str; 11] = [
     // Shared memory, `fork` and signal handlers.
     "host/cli/src/supervise/ffi.rs",
     "host/conformance/src/guarded.rs",
-    "host/data/src/mmap.rs",
     "host/engine/src/matrix.rs",
     "host/loader/src/ffi.rs",
     "host/loader/src/ffi/c_table.rs",

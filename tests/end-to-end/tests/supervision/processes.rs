@@ -16,7 +16,11 @@ pub fn endless(more: &[&str]) -> (Bench, Child) {
 
 /// The same, started by another program.
 pub fn endless_by(starter: &[&str], more: &[&str]) -> (Bench, Child) {
-    let bench = Bench::new();
+    endless_in(Bench::new(), starter, more)
+}
+
+/// The same in a folder that has files already.
+pub fn endless_in(bench: Bench, starter: &[&str], more: &[&str]) -> (Bench, Child) {
     bench.write("run.toml", &format!("{TINY}\n[checkpoint]\nevery = 0\nkeep_best = false\n"));
     let args = ["run", "run.toml", "--quiet", "--out", "run", "--set", "train.max_steps=100000000"];
     let mut command = started_by(starter, &bench.command(&[args.as_slice(), more].concat()));

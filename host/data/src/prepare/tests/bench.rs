@@ -46,8 +46,8 @@ impl Bench {
 
     /// The text of a bin of bytes.
     pub(super) fn text(&self, split: &str) -> String {
-        let tokens = Tokens::map(&self.0.path().join(format!("out/{split}.bin"))).unwrap();
-        Tokenizer::Byte.decode(&tokens.ids().collect::<Vec<u16>>()).unwrap()
+        let tokens = Tokens::open(&self.0.path().join(format!("out/{split}.bin")), None).unwrap();
+        Tokenizer::Byte.decode(&tokens.read(0..tokens.len()).unwrap()).unwrap()
     }
 
     /// Names in the folder for bins, without the lock.
