@@ -72,7 +72,7 @@ impl WeightsFile {
     pub fn size(&self) -> Result<(usize, usize), Diagnostic> {
         self.with(|entries| match entries.get("wte.weight").map(|(_, view)| view.shape()) {
             Some(&[rows, _]) => Ok((rows, entries.blocks())),
-            _ => Err(Diagnostic::config("the weights lack `wte.weight`").hint("are they a GPT's?")),
+            _ => Err(Diagnostic::config("the weights lack `wte.weight`").hint(other_names(&entries))),
         })
     }
 
@@ -91,6 +91,9 @@ impl WeightsFile {
                 return Err(Diagnostic::config(message).hint("set model.tie_weights = false"));
             }
             let mut values = Vec::with_capacity(layout.specs.len());
+            if entries.get("wte.weight").is_none() {
+                return Err(Diagnostic::config("the weights lack `wte.weight`").hint(other_names(&entries)));
+            }
             for spec in &layout.specs {
                 let entry = entries.take(&spec.name).ok_or_else(|| lacks(spec))?;
                 values.push(in_layout(&entry, spec, layout, convention)?);
@@ -113,6 +116,15 @@ impl WeightsFile {
         });
         file.and_then(|file| look(Entries::new(&file)?)).map_err(|error| error.at(self.path.display()))
     }
+}
+
+/// The names of a file that are not a GPT's, and a GPT's.
+fn other_names(entries: &Entries<'_>) -> String {
+    let own: Vec<String> = entries.iter().take(3).map(|(_, (key, _))| format!("`{key}`")).collect();
+    let found = if own.is_empty() { "no tensor".to_owned() } else { own.join(", ") };
+    format!(
+        "a GPT-2 has `transformer.wte.weight` and `transformer.h.0.attn.c_attn.weight`, the file begins with {found}: rename the tensors"
+    )
 }
 
 fn lacks(spec: &ParamSpec) -> Diagnostic {

@@ -18,8 +18,12 @@ pub enum Convention {
     Gpt2,
 }
 
-/// Prefixes of the names of parameters, outermost first: torch.compile, data-parallel training, the model.
-const PREFIXES: [&str; 3] = ["_orig_mod.", "module.", "transformer."];
+/// The name of the token embedding, which every file has: what precedes it there precedes all names.
+const EMBEDDING: &str = "wte.weight";
+/// The last part of the prefix in nanoGPT and GPT-2. An untied head lacks it.
+const MODEL: &str = "transformer.";
+/// Prefixes of single names: torch.compile, data-parallel training, the model.
+const PREFIXES: [&str; 3] = ["_orig_mod.", "module.", MODEL];
 
 /// A tensor of a file: its key there, and its content.
 pub(super) type Entry<'a> = (&'a str, TensorView<'a>);
@@ -31,13 +35,15 @@ impl<'a> Entries<'a> {
     /// Scans a file.
     ///
     /// # Errors
-    /// Two keys denote the same parameter.
+    /// Two keys denote the same parameter, or the file has two models.
     pub(super) fn new(file: &'a SafeTensors<'_>) -> Result<Self, Diagnostic> {
         let mut entries = BTreeMap::new();
+        let prefix = prefix(file)?;
         for (key, view) in file.iter() {
-            if let Some((other, _)) = entries.insert(bare(key), (key, view)) {
+            let name = bare(key, &prefix);
+            if let Some((other, _)) = entries.insert(name, (key, view)) {
                 let (first, second) = (key.min(other), key.max(other));
-                let message = format!("`{first}` and `{second}` both denote `{}`", bare(key));
+                let message = format!("`{first}` and `{second}` both denote `{name}`");
                 return Err(Diagnostic::config(message).hint("keep one of them"));
             }
         }
@@ -78,9 +84,40 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// A key without prefixes.
-fn bare(key: &str) -> &str {
-    PREFIXES.iter().fold(key, |key, prefix| key.strip_prefix(prefix).unwrap_or(key))
+/// What precedes the names of the parameters of a file, such as `model.transformer.` or `module._orig_mod.transformer.`: what
+/// precedes its token embedding.
+fn prefix(file: &SafeTensors<'_>) -> Result<String, Diagnostic> {
+    let of = |key: &str| {
+        let prefix = key.strip_suffix(EMBEDDING)?;
+        (prefix.is_empty() || prefix.ends_with('.')).then(|| prefix.to_owned())
+    };
+    let mut found: Vec<String> = file.iter().filter_map(|(key, _)| of(key)).collect();
+    found.sort();
+    match found.as_slice() {
+        [] => Ok(MODEL.to_owned()),
+        [only] => Ok(only.clone()),
+        // Known prefixes of the same name are told apart by the caller.
+        [first, second, ..]
+            if PREFIXES.iter().fold(second.as_str(), strip)
+                == PREFIXES.iter().fold(first.as_str(), strip) =>
+        {
+            Ok(first.clone())
+        }
+        [first, second, ..] => {
+            let message = format!("the file has two models: `{first}{EMBEDDING}` and `{second}{EMBEDDING}`");
+            Err(Diagnostic::config(message).hint("save the tensors of one of them in a file of their own"))
+        }
+    }
+}
+
+fn strip<'k>(key: &'k str, prefix: &&str) -> &'k str {
+    key.strip_prefix(prefix).unwrap_or(key)
+}
+
+/// A key without the prefix of its file; the head has it without the last part.
+fn bare<'k>(key: &'k str, prefix: &str) -> &'k str {
+    let own = key.strip_prefix(prefix).or_else(|| key.strip_prefix(prefix.strip_suffix(MODEL)?));
+    PREFIXES.iter().fold(own.unwrap_or(key), strip)
 }
 
 /// True if GPT-2 stores this parameter transposed.

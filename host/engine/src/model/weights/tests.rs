@@ -133,6 +133,55 @@ fn prefixes_masks_and_a_repeated_head_are_ignored() {
     assert_eq!(read(&bench.path(), &layout).unwrap(), values_of(&layout));
 }
 
+/// Lightning, FSDP and torch.compile, a wrapped Hugging Face model, and GPT2Model itself.
+#[test]
+fn prefixes_of_other_frameworks_are_ignored() {
+    let bench = Bench::new();
+    let layout = layout(1, false);
+    for (model, head) in [
+        ("model.transformer.", "model."),
+        ("module._orig_mod.transformer.", "module._orig_mod."),
+        ("transformer.transformer.", "transformer."),
+        ("model.", "model."),
+        ("_forward_module.model.transformer.", "_forward_module.model."),
+        ("", ""),
+    ] {
+        write(&bench.path(), &layout, &values_of(&layout)).unwrap();
+        rewrite(&bench.path(), |all| {
+            for (key, ..) in all.iter_mut() {
+                *key = match key.strip_prefix(PREFIX) {
+                    Some(name) => format!("{model}{name}"),
+                    None => format!("{head}{key}"),
+                };
+            }
+        });
+        assert_eq!(read(&bench.path(), &layout).unwrap(), values_of(&layout), "{model}");
+        assert_eq!(WeightsFile::open(&bench.path()).unwrap().size().unwrap(), (5, 1), "{model}");
+    }
+}
+
+#[test]
+fn two_models_and_names_of_another_architecture_are_named() {
+    let bench = Bench::new();
+    let layout = layout(1, true);
+    write(&bench.path(), &layout, &values_of(&layout)).unwrap();
+    rewrite(&bench.path(), |all| {
+        let both = |tensor: &(String, Vec<usize>, Dtype, Vec<u8>)| {
+            ["student.", "teacher."]
+                .map(|of| (format!("{of}{}", tensor.0), tensor.1.clone(), tensor.2, tensor.3.clone()))
+        };
+        *all = all.iter().flat_map(both).collect();
+    });
+    assert_eq!(
+        bench.refusal(&layout),
+        "the file has two models: `student.transformer.wte.weight` and `teacher.transformer.wte.weight`"
+    );
+    file(&bench.path(), &[("gpt_neox.embed_in.weight", &[5, 4], Dtype::F32, vec![0; 80])]);
+    let error = read(&bench.path(), &layout).unwrap_err();
+    assert_eq!(error.message, "the weights lack `wte.weight`");
+    assert!(error.hint.unwrap().contains("begins with `gpt_neox.embed_in.weight`"));
+}
+
 #[test]
 fn ambiguous_weights_and_those_of_another_model_are_refused() {
     let bench = Bench::new();
