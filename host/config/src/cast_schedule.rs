@@ -190,7 +190,7 @@ impl Entry<'_> {
             self.whole(table, none, precision, &mut source).and_then(|whole| parse::values(whole, &source));
         let is_own = |key: &str| (key == PRECISION || key.starts_with("quant.")) && source.is_written(key);
         let checked = read.and_then(|mut config| {
-            defaults::resolve(&mut config, &source)?;
+            defaults::resolve(&mut config, &source);
             validate::validate_keys(&config, &source, is_own)?;
             casts_in_use::check(&config.quant, &source)?;
             Ok(config)

@@ -7,7 +7,7 @@ use super::{
     AmaxChoice, GranularityChoice, LayerRule, QuantSection,
     resolved_cast::ResolvedCast,
     single_cast::{BlockChoice, ScaleRuleChoice, ScaleTypeChoice, UseSourceChoice},
-    source::Source,
+    source::{Place, Source},
 };
 
 /// A field of a cast, and its requirement to have an effect.
@@ -23,7 +23,7 @@ const FIELDS: &[Field] = &[
     ("ste", "it is for weights and activations in the forward pass"),
     ("scaling.type", "it needs a format with scales"),
     ("scaling.rule", "it needs a format with scales"),
-    ("scaling.pow2", "only rule = \"max\" with type = \"f32\" uses it; leave it out"),
+    ("scaling.pow2", "only rule = \"max\" with type = \"f32\" uses it"),
     ("scaling.order", "it needs rule max"),
     ("scaling.tensor", "it needs a format with scales"),
     ("scaling.margin", "rule rms and scales of type e4m3 have no margin"),
@@ -66,7 +66,11 @@ pub(super) fn check(quant: &QuantSection, source: &Source) -> Result<(), Diagnos
         let message = format!("`{key}` and `quant.block` both set the elements that share a scale");
         return Err(Diagnostic::config(message).at(source.locate_key(key)).hint("remove one of them"));
     }
-    let written = source.places.keys().filter_map(|key| Some((key, field_of(key)?)));
+    // A recipe's key may belong to another that the run file replaces.
+    let is_recipes = |place: &Place| matches!(place, Place::Recipe { .. });
+    let is_changed = source.places.iter().any(|(key, place)| key.starts_with("quant.") && !is_recipes(place));
+    let own = source.places.iter().filter(|(_, place)| !(is_changed && is_recipes(place)));
+    let written = own.filter_map(|(key, _)| Some((key, field_of(key)?)));
     let mut idle: Vec<(&String, Field)> = written.collect();
     for rules in sets_of_rules(quant.layer.len()) {
         if idle.is_empty() {
@@ -77,7 +81,9 @@ pub(super) fn check(quant: &QuantSection, source: &Source) -> Result<(), Diagnos
     idle.first().map_or(Ok(()), |(key, (_, hint))| {
         let is_stored = quant.stores_weights() && key.contains(".cast.weight.scaling.");
         let hint = if is_stored { STORED } else { *hint };
-        Err(Diagnostic::config(format!("`{key}` has no effect here")).at(source.locate_key(key)).hint(hint))
+        Err(Diagnostic::config(format!("`{key}` has no effect here"))
+            .at(source.locate_key(key))
+            .hint(format!("{hint}; else remove the key")))
     })
 }
 

@@ -1,16 +1,12 @@
-//! Defaults that depend on other keys, and plugin paths independent of the working directory.
-
-use std::path::{Path, PathBuf};
-
-use altgrad_base::diagnostic::Diagnostic;
+//! Defaults that depend on other keys.
 
 use super::choices::{Preset, ScheduleChoice, StoredScaleChoice};
 use super::plugin_ref::PluginRef;
-use super::schema::{PluginsSection, RunConfig};
+use super::schema::RunConfig;
 use super::source::Source;
 
-/// Fills in the defaults that depend on other keys, and makes plugin paths independent of the file.
-pub(super) fn resolve(config: &mut RunConfig, source: &Source) -> Result<(), Diagnostic> {
+/// Fills in the defaults that depend on other keys.
+pub(super) fn resolve(config: &mut RunConfig, source: &Source) {
     if !source.is_written("run.name") {
         // A stem that is not Unicode stays empty, which `validate` refuses.
         config.run.name =
@@ -51,38 +47,9 @@ pub(super) fn resolve(config: &mut RunConfig, source: &Source) -> Result<(), Dia
         quant.stored_scale.margin.get_or_insert(margin);
     }
 
-    resolve_plugins(&mut config.plugins, source)
-}
-
-fn resolve_plugins(plugins: &mut PluginsSection, source: &Source) -> Result<(), Diagnostic> {
-    // An empty path would become the run file's folder; `validate` refuses it instead.
-    if let Some(dir) = plugins.dir.as_mut().filter(|dir| !dir.is_empty()) {
-        *dir = beside_run_file(dir, "plugins.dir", source)?;
-    }
-    for (index, plugin) in plugins.load.iter_mut().flatten().enumerate() {
-        let is_path = plugin.is_path();
-        let (target, key) = match plugin {
-            PluginRef::Name(target) => (target, format!("plugins.load.{index}")),
-            PluginRef::Pinned(pinned) => {
-                pinned.sha256 = pinned.sha256.take().map(|hash| hash.to_ascii_lowercase());
-                (&mut pinned.path, format!("plugins.load.{index}.path"))
-            }
-        };
-        if is_path {
-            *target = beside_run_file(target, &key, source)?;
+    for plugin in config.plugins.load.iter_mut().flatten() {
+        if let PluginRef::Pinned(pinned) = plugin {
+            pinned.sha256 = pinned.sha256.take().map(|hash| hash.to_ascii_lowercase());
         }
     }
-    Ok(())
-}
-
-/// `written`, relative to the run file's folder, as an absolute path.
-fn beside_run_file(written: &str, key: &str, source: &Source) -> Result<String, Diagnostic> {
-    let joined = source.path().parent().unwrap_or(Path::new("")).join(written);
-    std::path::absolute(joined)
-        .map(PathBuf::into_os_string)
-        .map_err(|error| format!("`{key}` cannot be made absolute: {error}"))
-        .and_then(|path| {
-            path.into_string().map_err(|_| format!("`{key}` lies in a folder whose path is not Unicode"))
-        })
-        .map_err(|message| Diagnostic::config(message).at(source.locate(key)))
 }

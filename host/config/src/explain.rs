@@ -34,13 +34,13 @@ pub(super) fn explain(error: &Error<toml::de::Error>, table: &Table, source: &So
         let given = value.and_then(Value::as_str).unwrap_or_default();
         let error = Diagnostic::config(format!("`{key}` {message}")).at(source.locate(&key));
         return match closest(given, quoted(choices.0)) {
-            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            Some(near) => error.hint(format!("did you mean `{}`?", example(near))),
             None => error,
         };
     }
     let found = value.map_or_else(|| "nothing".to_owned(), found);
     // Another of our own messages: "must be a number or "dynamic"".
-    if message.starts_with("must be ") {
+    if message.starts_with("must ") {
         return Diagnostic::config(format!("`{key}` {message}, found {found}")).at(source.locate(&key));
     }
     if let Some((_, expected)) =
@@ -92,6 +92,11 @@ fn rounding_by_layer(parents: &[String], given: &str) -> Option<String> {
 /// The backticked words of a serde message.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
+}
+
+/// A choice as it can be written.
+fn example(choice: &str) -> &str {
+    if choice == "cuda:N" { "cuda:0" } else { choice }
 }
 
 /// serde's name of a Rust type, as the user thinks of it.

@@ -1,7 +1,7 @@
 //! From a path and overrides to a checked [`RunConfig`], in order: read, parse,
 //! override, check types, resolve, check ranges.
 //!
-//! Reads nothing but the run file; the modules that open a dataset, plugin folder or initial checkpoint check that it exists.
+//! Reads nothing but the run file and its recipe; the modules that open a dataset, plugin folder or initial checkpoint check that it exists.
 //! Messages come from `explain` (keys and types) and `validate` (ranges).
 
 use std::path::Path;
@@ -13,13 +13,13 @@ use toml::Table;
 use super::schema::RunConfig;
 use super::source::Source;
 use super::{
-    cast_schedule, casts_in_use, defaults, file_kind, hints, observe, overrides, parse, recipe, validate,
-    without_effect,
+    cast_schedule, casts_in_use, defaults, file_kind, hints, observe, overrides, parse, paths, recipe,
+    validate, without_effect,
 };
 
 /// Loads the run file at `path` with the `--set` `overrides` (`dotted.key=value`) on top.
 ///
-/// The result is resolved (every default concrete, plugin paths absolute) and in range.
+/// The result is resolved (every default concrete, relative paths from the working directory) and in range.
 pub fn load(path: &Path, overrides: &[String]) -> Result<(RunConfig, Source), Diagnostic> {
     load_parsed(path, overrides, |_, _| ()).map_err(|(fault, _)| hints::with_hint(fault))
 }
@@ -90,6 +90,7 @@ fn read_parsed(
     let (mut table, mut source) = Source::parse(path, text).map_err(unplaced)?;
     file_kind::refuse_matrix(&table, &source).map_err(unplaced)?;
     overrides::apply(&mut table, &mut source, overrides).map_err(unplaced)?;
+    paths::start_at_working_directory(&mut table, &source).map_err(unplaced)?;
     recipe::apply(&mut table, &mut source).map_err(unplaced)?;
     edit(&mut table, &mut source);
     match checked(table, &source) {
@@ -103,7 +104,7 @@ fn checked(mut table: Table, source: &Source) -> Result<RunConfig, Diagnostic> {
     let whole = table.clone();
     let schedule = cast_schedule::take(&mut table);
     let mut config: RunConfig = parse::values(table.clone(), source)?;
-    defaults::resolve(&mut config, source)?;
+    defaults::resolve(&mut config, source);
     validate::validate(&config, source)?;
     casts_in_use::check(&config.quant, source)?;
     without_effect::refuse(&whole, &config, source)?;

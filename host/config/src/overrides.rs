@@ -38,22 +38,18 @@ fn apply_one(table: &mut Table, source: &mut Source, raw: &str, index: usize) ->
     let mut below = Vec::new();
     let value = parse_value(text.trim(), &dotted, &mut below)?;
 
-    let (last, parents) =
-        path.split_last().ok_or_else(|| Diagnostic::config("an override without a key sets nothing"))?;
-    let Some((first, between)) = parents.split_first() else {
-        return Err(Diagnostic::config(format!("`{dotted}` names no key of a section")));
-    };
+    let (first, below_first) =
+        path.split_first().ok_or_else(|| Diagnostic::config("an override without a key sets nothing"))?;
     // Each step needs the next segment to tell a new table from a new array.
     let next = |depth: usize| path.get(depth).copied().unwrap_or_default();
     let mut reached = (*first).to_owned();
     let mut node = table.entry(reached.clone()).or_insert_with(|| empty_for(next(1)));
-    source.places.entry(reached.clone()).or_insert(Place::Override(index));
-    for (depth, segment) in between.iter().enumerate() {
+    for (depth, segment) in below_first.iter().enumerate() {
+        source.places.entry(reached.clone()).or_insert(Place::Override(index));
         node = child(node, &reached, segment, || empty_for(next(depth + 2)))?;
         reached = join(&reached, segment);
-        source.places.entry(reached.clone()).or_insert(Place::Override(index));
     }
-    *child(node, &reached, last, || Value::Boolean(false))? = value;
+    *node = value;
 
     // Values below the key are removed with its old value.
     let inside = format!("{dotted}.");

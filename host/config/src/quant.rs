@@ -21,7 +21,7 @@ pub use phase::{CastPhase, CastTrigger};
 #[serde(deny_unknown_fields, default)]
 pub struct QuantSection {
     /// A shipped recipe, such as `mxfp8` (`altgrad-host casts recipes` lists them), or a TOML file with `[quant]` and
-    /// `train.precision`, relative to the run file. Keys of the run file override those of the recipe; its rules by layer come
+    /// `train.precision`, relative to the run file's folder. Keys of the run file override those of the recipe; its rules by layer come
     /// after the recipe's. Resolved value: absent, because the recipe's keys are written out.
     pub recipe: Option<String>,
     /// Format of the weights, or `none`. Default: unquantized, the baseline.

@@ -1,6 +1,6 @@
 //! Recipes: tables of `[quant]` that a run file names instead of writing them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use altgrad_base::diagnostic::{Diagnostic, closest};
 use toml::{Table, Value};
@@ -35,7 +35,7 @@ pub(super) fn apply(table: &mut Table, source: &mut Source) -> Result<(), Diagno
         return Ok(());
     };
     let at = source.locate(KEY);
-    let (path, text) = text_of(&name, source.path()).map_err(|error| error.at(at))?;
+    let (path, text) = text_of(&name).map_err(|error| error.at(at))?;
     let (recipe, places) = Source::parse(&path, text)?;
     refuse_others(&recipe, &places)?;
     if let Some(quant) = table.get_mut("quant").and_then(Value::as_table_mut) {
@@ -48,7 +48,7 @@ pub(super) fn apply(table: &mut Table, source: &mut Source) -> Result<(), Diagno
 }
 
 /// The recipe's path, for messages, and its text.
-fn text_of(name: &str, run_file: &Path) -> Result<(PathBuf, String), Diagnostic> {
+fn text_of(name: &str) -> Result<(PathBuf, String), Diagnostic> {
     if let Some((name, text)) = RECIPES.iter().find(|(shipped, _)| *shipped == name) {
         return Ok((PathBuf::from(format!("recipe {name}")), (*text).to_owned()));
     }
@@ -63,9 +63,11 @@ fn text_of(name: &str, run_file: &Path) -> Result<(PathBuf, String), Diagnostic>
         };
         return Err(Diagnostic::config(format!("there is no recipe `{name}`")).hint(hint));
     }
-    let path = run_file.parent().unwrap_or(Path::new("")).join(name);
-    let bytes = altgrad_base::files::read(&path)
-        .map_err(|error| Diagnostic::config(format!("cannot read the recipe {}: {error}", path.display())))?;
+    let path = PathBuf::from(name);
+    let bytes = altgrad_base::files::read(&path).map_err(|error| {
+        Diagnostic::config(format!("cannot read the recipe {}: {error}", path.display()))
+            .hint("a relative path starts at the run file's folder, with `--set` at the working directory")
+    })?;
     let text = super::parse::decode(&path, "recipe", bytes)?;
     Ok((path, text))
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::choices::{AmaxChoice, GranularityChoice};
+use super::numbers::some_f32;
 use super::single_cast::{
     CastScalingSection, FirstScaleChoice, NonFiniteChoice, OperationChoice, ScaleLimitChoice,
     ScaleOrderChoice, ScaleRuleChoice, ScaleTypeChoice, TensorScaleChoice, ZeroBlockChoice,
@@ -25,6 +26,7 @@ macro_rules! scaling_tables {
             /// Number of past steps that `delayed` uses.
             pub window: usize,
             /// The amax for `static`. Default: that of the first step.
+            #[serde(deserialize_with = "some_f32")]
             pub static_amax: Option<f32>,
             /// Headroom above amax in binades, -32 to 32: divides the encode scale by 2^margin.
             pub margin: i32,
@@ -59,6 +61,7 @@ macro_rules! scaling_tables {
             /// Number of past steps that `delayed` uses.
             pub window: Option<usize>,
             /// The amax for `static`. Default: that of the first step.
+            #[serde(deserialize_with = "some_f32")]
             pub static_amax: Option<f32>,
             /// Headroom above amax in binades, -32 to 32: divides the encode scale by 2^margin.
             pub margin: Option<i32>,
@@ -118,6 +121,7 @@ scaling_tables! {
     /// Effect of NaN and infinities on the scale of their block. Default: `skip`.
     nonfinite: NonFiniteChoice,
     /// Factor applied to the encode scale after all other operations, from 2^-32 to 2^32. Default: 1.
+    #[serde(deserialize_with = "some_f32")]
     factor: f32,
     /// Operation that scales elements. Default: `multiply`.
     quantize: OperationChoice,

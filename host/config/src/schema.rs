@@ -20,6 +20,7 @@ use super::optimizer::OptimizerSection;
 use super::plugin_ref::PluginRef;
 use super::quant::QuantSection;
 use super::tables::table;
+use super::{numbers, paths};
 /// A whole run file, resolved and range-checked when it comes from [`super::load`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -74,11 +75,13 @@ pub struct RunConfig {
 }
 
 impl RunConfig {
-    /// The resolved run file: every default written out. Loading it gives the same
-    /// `RunConfig`, from whatever folder and under whatever file name.
+    /// The resolved run file: every default written out, and paths absolute. Loading it describes the same run, from whatever
+    /// folder and under whatever file name.
     pub fn to_toml(&self) -> Result<String, Diagnostic> {
+        let mut whole = self.clone();
+        paths::make_absolute(&mut whole)?;
         // Loaded values always fit TOML; only hand-made ones, such as a seed above 2^63, do not.
-        toml::to_string_pretty(self)
+        toml::to_string_pretty(&whole)
             .map_err(|error| Diagnostic::config(format!("cannot write the resolved run file: {error}")))
     }
 }
@@ -93,7 +96,8 @@ pub struct RunSection {
     /// Root of the training's random streams (initial weights, data order, dropout, stochastic rounding); evaluation windows are
     /// the same for all seeds. nanoGPT uses 1337. Must be below 2^63, the limit of TOML integers.
     pub seed: u64,
-    /// Folder of run folders, relative to the working directory.
+    /// Folder of run folders, relative to the run file's folder. Default: `runs` in the working directory.
+    #[serde(skip_serializing_if = "is_default_out")]
     pub out: String,
     /// `auto`, `cpu`, `cuda:N` or `wgpu`. Results are bit-identical on one device only, so name the device of a comparison.
     pub device: DeviceChoice,
@@ -103,6 +107,10 @@ impl Default for RunSection {
     fn default() -> Self {
         Self { name: String::new(), seed: 1337, out: "runs".to_owned(), device: DeviceChoice::Auto }
     }
+}
+
+fn is_default_out(out: &str) -> bool {
+    out == RunSection::default().out
 }
 
 /// `[plugins]`.
@@ -124,11 +132,12 @@ pub struct PluginsSection {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataSection {
-    /// Data set: `lawgen`, `bins:DIR` or `text:FILE`, relative to the working directory. `lawgen` needs no download.
+    /// Data set: `lawgen`, `bins:DIR` or `text:FILE`, relative to the run file's folder. `lawgen` needs no download. Resolved value:
+    /// absolute, as those of all paths.
     pub dataset: DatasetChoice,
     /// Tokenizer of the text; it sets the vocabulary's size. `byte` accepts every text.
     pub tokenizer: TokenizerChoice,
-    /// The characters of the tokenizer `char` in code-point order, each once; a character's rank is its id. Set it to use the
+    /// The characters of the tokenizer `char`, each once; a character's place is its id, from 0. Set it to use the
     /// vocabulary of an earlier run. Default: the characters of the corpus, which a run writes into its resolved file.
     pub alphabet: Option<String>,
     /// Context length in tokens. nanoGPT uses 64 for runs on a CPU. The memory of attention grows with its square.
@@ -164,6 +173,7 @@ pub struct ModelSection {
     pub n_embd: usize,
     /// Probability of zeroing an activation in training, from 0 to below 1. The default is 0, as in pre-training: the noise of
     /// dropout hides small differences between formats.
+    #[serde(deserialize_with = "numbers::f32")]
     pub dropout: f32,
     /// Whether linear layers and norms have a bias. nanoGPT reports slightly better and faster training without biases.
     pub bias: bool,
@@ -183,8 +193,8 @@ pub struct ModelSection {
     /// them by learned gains before they are rotated (arXiv:2302.05442, with RMSNorm in place of LayerNorm). A block has one gain
     /// for queries and one for keys. A gain is as wide as a head, and all heads share it.
     pub qk_norm: bool,
-    /// Safetensors file in nanoGPT's or GPT-2's layout to start from, relative to the working
-    /// directory; must fit the shape. Default: random weights from `run.seed`.
+    /// Safetensors file in nanoGPT's or GPT-2's layout to start from, relative to the run file's
+    /// folder; must fit the shape. Default: random weights from `run.seed`.
     pub init: Option<String>,
 }
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use altgrad_base::diagnostic::Diagnostic;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
+use toml_parser::lexer::{Token, TokenKind};
 
 /// The source of a key.
 #[derive(Debug, Clone)]
@@ -89,15 +90,29 @@ impl Source {
     }
 
     /// The position of the value of the dotted `key`: `configs/exp.toml:14:10`, `--set quant.weight=E3M4`, or
-    /// `configs/exp.toml (default)` if it is not written.
+    /// `configs/exp.toml (default)` if it is not written. Of a table that is partly set by `--set`, the last of these.
     #[must_use]
     pub fn locate(&self, key: &str) -> String {
-        match self.places.get(key) {
+        match self.set_within(key).or_else(|| self.places.get(key)) {
             Some(Place::File { value, .. }) => position(&self.path, &self.text, *value),
             Some(Place::Recipe { value, .. }) => self.recipe_place(*value),
             Some(Place::Override(index)) => self.override_place(*index),
             None => format!("{} (default)", self.path.display()),
         }
+    }
+
+    fn is_set(&self, key: &str) -> bool {
+        matches!(self.places.get(key), Some(Place::Override(_))) || self.set_within(key).is_some()
+    }
+
+    /// The last `--set` of a key in the table `key`.
+    fn set_within(&self, key: &str) -> Option<&Place> {
+        let inside = |other: &str| other.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
+        let set = self.places.iter().filter_map(|(other, place)| match place {
+            Place::Override(index) if inside(other) => Some((*index, place)),
+            _ => None,
+        });
+        set.max_by_key(|(index, _)| *index).map(|(_, place)| place)
     }
 
     /// The byte offset in the file of the value of `key`: it gives the order of two keys.
@@ -128,9 +143,11 @@ impl Source {
         }
     }
 
-    /// The place of the first of `keys` that is written, for an error about several.
-    pub(super) fn locate_first(&self, keys: &[&str]) -> String {
-        let written = keys.iter().find(|key| self.is_written(key));
+    /// The place of the first of `keys` that a `--set` sets, or else that is written, for an error about several.
+    #[must_use]
+    pub fn locate_first(&self, keys: &[&str]) -> String {
+        let set = keys.iter().find(|key| self.is_set(key));
+        let written = set.or_else(|| keys.iter().find(|key| self.is_written(key)));
         self.locate(written.or(keys.first()).unwrap_or(&""))
     }
 
@@ -193,17 +210,18 @@ pub(super) struct Unfit {
 /// recursion: without a limit a small file could claim the square of its size, or the whole stack.
 const LONGEST_KEY: usize = 256;
 
-/// Most brackets that a file or an override may open. The parser's own limit on nesting (toml_parser 1.1.5) does not hold
-/// while it recovers from errors, and it recurses: a file of unclosed tables ends the process. No file can nest deeper
-/// than it opens brackets.
+/// Most brackets that a file or an override may open, those of strings and comments not counted. The parser's own limit on nesting
+/// (toml_parser 1.1.5) does not hold while it recovers from errors, and it recurses: a file of unclosed tables ends the process. No
+/// file can nest deeper than it opens brackets.
 const MOST_BRACKETS: usize = 1000;
 /// The replacement of a long list.
-pub(super) const PATTERNS: &str =
-    "a rule's `match` takes patterns such as `h.*.attn.*`, so that few rules do for many layers";
+pub(super) const PATTERNS: &str = "shorten the lists: a rule's `match` takes patterns such as `h.*.attn.*`, so that few rules do for many layers";
 
-/// The reason why the brackets of a text are refused; `None` if they are not. Strings and comments count too.
+/// The reason why the brackets of a text are refused; `None` if they are not.
 pub(super) fn too_many_brackets(text: &str) -> Option<String> {
-    let opened = text.bytes().filter(|byte| b"[{".contains(byte)).count();
+    let opens =
+        |token: &Token| matches!(token.kind(), TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket);
+    let opened = toml_parser::Source::new(text).lex().filter(opens).count();
     (opened > MOST_BRACKETS).then(|| format!("{opened} brackets are opened, more than {MOST_BRACKETS}"))
 }
 

@@ -122,7 +122,7 @@ fn an_empty_file_is_gpt_tiny_on_lawgen_in_full_precision() {
 fn every_key_arrives() {
     let (config, _) = loaded(FULL, &[]);
     assert_eq!(config.run.device, DeviceChoice::Cuda(1));
-    assert_eq!(config.data.dataset, DatasetChoice::Bins("data/owt".into()));
+    assert_eq!(config.data.dataset, DatasetChoice::Bins("conf/data/owt".into()));
     assert_eq!(config.model.preset, Some(Preset::Seed10m));
     assert_eq!((config.model.n_layer, config.model.n_head, config.model.n_embd), (2, 6, 384));
     assert_eq!(config.train.schedule, ScheduleChoice::Trapezoidal);
@@ -168,9 +168,10 @@ fn the_resolved_file_loads_to_the_same_config_from_anywhere() {
         "[model]\nmlp = \"smooth_swiglu\"",
         "[model]\ndropout = 0.3\nn_embd = 64",
     ] {
-        let (config, _) = loaded(text, &[]);
+        let (mut config, _) = loaded(text, &[]);
         let resolved = config.to_toml().unwrap();
         let (again, _) = load_text(Path::new("/other/config.toml"), resolved.clone(), &[]).unwrap();
+        crate::paths::make_absolute(&mut config).unwrap();
         assert_eq!(again, config, "{resolved}");
         assert_eq!(again.to_toml().unwrap(), resolved);
     }

@@ -5,6 +5,8 @@
 
 mod scaling;
 
+use std::collections::BTreeSet;
+
 use altgrad_base::diagnostic::Diagnostic;
 
 use super::choices::{GeluChoice, MlpChoice, PositionsChoice, ScheduleChoice, TokenizerChoice};
@@ -112,7 +114,8 @@ fn run(config: &RunConfig) -> Vec<Rule> {
             format!("`run.name` must not contain control characters, found {name:?}"),
         )
         .hint(why),
-        not_empty("run.out", &config.run.out),
+        not_empty("run.out", &config.run.out)
+            .hint("remove `run.out`: its default is `runs` in the working directory"),
     ]
 }
 
@@ -141,15 +144,18 @@ fn data(config: &RunConfig) -> Vec<Rule> {
     if let Some(alphabet) = &data.alphabet {
         let key = "data.alphabet";
         rules.push(not_empty(key, alphabet));
-        rules.push(rule(
-            &[key],
-            data.tokenizer == TokenizerChoice::Char,
-            format!("`{key}` has no effect without tokenizer = \"char\""),
-        ));
-        let ascending = alphabet.chars().is_sorted_by(|a, b| a < b);
-        let message = format!("`{key}` must hold each character once, in code-point order");
-        rules.push(rule(&[key], ascending, message).hint("copy it from the config.toml of a run"));
+        rules.push(
+            rule(
+                &[key],
+                data.tokenizer == TokenizerChoice::Char,
+                format!("`{key}` has no effect without tokenizer = \"char\""),
+            )
+            .hint("set tokenizer = \"char\", or remove the key"),
+        );
         let ids = alphabet.chars().count();
+        let distinct = alphabet.chars().collect::<BTreeSet<char>>().len() == ids;
+        let message = format!("`{key}` must hold each character once");
+        rules.push(rule(&[key], distinct, message).hint("copy it from the config.toml of a run"));
         let message = format!("`{key}` must hold at most 65536 characters, found {ids}");
         rules.push(
             rule(&[key], ids <= 1 << 16, message).hint("token ids are 16-bit; use tokenizer = \"byte\""),
@@ -215,7 +221,7 @@ fn train(config: &RunConfig) -> Vec<Rule> {
                 "`train.warmup_steps` ({warmup_steps}) must not be above `train.max_steps` ({max_steps})"
             ),
         )
-        .hint("a short run needs a shorter warm-up, such as a tenth of its steps; 0 is none"),
+        .hint("a short run needs a shorter warm-up, such as a tenth of its steps; set warmup_steps = 0 for none"),
         not_negative("train.grad_clip", train.grad_clip),
         not_negative("train.grad_clip_value", train.grad_clip_value),
         clip_value(config),
@@ -232,14 +238,15 @@ fn clip_value(config: &RunConfig) -> Rule {
     let (limit, dead) = (config.train.grad_clip_value, config.metrics.dead_gradient_threshold);
     let message = format!("`{}` ({limit:?}) must not be below `{}` ({dead:?})", KEYS[0], KEYS[1]);
     rule(&KEYS, limit == 0.0 || limit >= dead, message)
-        .hint("0 is off; below the threshold every element would count as dead")
+        .hint("set grad_clip_value = 0 for none; below the threshold every element would count as dead")
 }
 
 fn loss_scale(choice: LossScaleChoice) -> Rule {
     const KEY: &str = "train.loss_scale";
     let fault = choice.fault();
     let message = format!("`{KEY}` {}", fault.as_deref().unwrap_or_default());
-    rule(&[KEY], fault.is_none(), message).hint("1 is off; \"dynamic\" finds a scale")
+    rule(&[KEY], fault.is_none(), message)
+        .hint("set loss_scale = 1 for none, or loss_scale = \"dynamic\" to find one")
 }
 
 /// The keys of one schedule: in range with that schedule, refused with any other, where they have no effect.
@@ -418,7 +425,7 @@ fn stored_scale(quant: &QuantSection) -> Vec<Rule> {
             !quant.stores_weights() || quant.rounds_values() || *scaling == shared,
             "only `granularity` and `block` of `quant.scaling` apply to weights without master weights",
         )
-        .hint("quant.stored_scale says how their scales change"),
+        .hint("remove the other keys: `quant.stored_scale` says how their scales change"),
     ]
 }
 

@@ -289,5 +289,8 @@ fn gradients_that_overflow_alone_are_told_apart() {
     assert_eq!(found.loss, None);
     assert_eq!(name(&found.gradient).as_deref(), Some("h.1.mlp.c_fc, gradient of rounded input"));
     let text = found.to_string();
-    assert!(text.starts_with("step 0 is not finite; every tensor of the forward pass is; first"), "{text}");
+    assert!(
+        text.starts_with("step 0 is not finite; all tensors of the forward pass are finite; first"),
+        "{text}"
+    );
 }

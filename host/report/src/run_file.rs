@@ -9,7 +9,7 @@ use std::{
 };
 
 use altgrad_config::Source;
-use altgrad_run_folder::csv_files::CsvFiles;
+use altgrad_run_folder::{csv_files::CsvFiles, record::shown};
 
 /// Bytes of the largest file that is read whole.
 const LARGEST: u64 = 16 << 20;
@@ -43,6 +43,16 @@ pub(super) const STATES: &str = "optimizer.states.";
 /// The rounding of states unless the run file names another.
 const NEAREST: &str = "nearest-even";
 
+/// A data set without the folder it is in, which differs between machines; data of the same name are told apart by their fingerprint.
+fn without_folder(data: &str) -> String {
+    match data.split_once(':') {
+        Some((kind, path)) => {
+            format!("{kind}:{}", path.trim_end_matches('/').rsplit('/').next().unwrap_or(path))
+        }
+        None => data.to_owned(),
+    }
+}
+
 /// The run file: dotted keys and values as they are written there, text without its quotes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunFile {
@@ -66,6 +76,9 @@ impl RunFile {
     pub(super) fn of(table: &toml::Table) -> Self {
         let mut keys = BTreeMap::new();
         table.iter().for_each(|(key, value)| flatten(key, value, &mut keys));
+        if let Some(data) = keys.get_mut("data.dataset") {
+            *data = without_folder(data);
+        }
         Self { keys, csv_files: CsvFiles::of(table) }
     }
 
@@ -165,7 +178,7 @@ fn flatten(key: &str, value: &toml::Value, keys: &mut BTreeMap<String, String>) 
             keys.insert(key.to_string(), text.clone());
         }
         other => {
-            keys.insert(key.to_string(), other.to_string());
+            keys.insert(key.to_string(), shown(other));
         }
     }
 }

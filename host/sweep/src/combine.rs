@@ -180,8 +180,11 @@ impl SweepMatrix {
         })?;
         let text = |text: &str| Value::String(text.to_string());
         let own = [("run.out".to_string(), text(out)), ("run.name".to_string(), text(name))];
-        let written = self.set.iter().chain(&combination.sets).map(|set| (&set.key, &set.value));
-        let all = written.chain(more.iter().chain(&own).map(|(key, value)| (key, value)));
+        let folder = self.source.path().parent().unwrap_or(Path::new(""));
+        let written = self.set.iter().chain(&combination.sets);
+        let written =
+            written.map(|set| (&set.key, altgrad_config::from_folder(folder, &set.key, &set.value)));
+        let all = written.chain(more.iter().chain(&own).map(|(key, value)| (key, value.clone())));
         let overrides: Vec<String> = all.map(|(key, value)| format!("{key}={value}")).collect();
         altgrad_config::load(&self.base, &overrides).map_err(|error| self.placed(combination, error))
     }

@@ -176,7 +176,7 @@ pub fn sweep(path: &Path, options: &SweepOptions, check_run: CheckRun<'_>) -> Re
 pub fn folder_of(matrix: &SweepMatrix, out: Option<&Path>) -> Result<PathBuf, Diagnostic> {
     let out = match (out, &matrix.out) {
         (Some(out), _) => out.to_path_buf(),
-        (None, Some(out)) => PathBuf::from(out),
+        (None, Some(out)) => out.clone(),
         (None, None) => PathBuf::from(altgrad_config::load(&matrix.base, &[])?.0.run.out),
     };
     Ok(out.join(&matrix.name))

@@ -31,7 +31,7 @@ struct File {
     base: Option<String>,
     /// Name of the sweep and its folder. Default: this file's name without `.toml`.
     name: Option<String>,
-    /// Folder of the sweep's folder, relative to the working directory. Default: the base's `run.out`.
+    /// Folder of the sweep's folder, relative to this file's folder. Default: the base's `run.out`.
     out: Option<String>,
     /// Keys set in every run.
     #[serde(default)]
@@ -59,7 +59,7 @@ pub struct SweepMatrix {
     /// Name of the sweep.
     pub name: String,
     /// Folder of the sweep's folder, if the file has one.
-    pub out: Option<String>,
+    pub out: Option<PathBuf>,
     pub(super) set: Vec<Assignment>,
     pub(super) axes: Vec<Axis>,
     pub(super) exclude: Vec<Exclusion>,
@@ -87,7 +87,8 @@ impl SweepMatrix {
                 .at(path.display())
                 .hint("add base = \"exp.toml\", relative to this file's folder")
         })?;
-        let base = path.parent().unwrap_or(Path::new("")).join(base);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let base = folder.join(base);
         let stem = || path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_string();
         let name = file.name.unwrap_or_else(stem);
         if name.is_empty() || !name.chars().all(is_plain) || name.starts_with('.') {
@@ -103,7 +104,7 @@ impl SweepMatrix {
             source,
             base,
             name,
-            out: file.out,
+            out: file.out.map(|out| folder.join(out)),
             set,
             axes,
             exclude,

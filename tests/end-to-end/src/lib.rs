@@ -7,6 +7,7 @@
 
 pub mod browser;
 pub mod devtools;
+pub mod hints;
 mod pages;
 mod places;
 mod random;

@@ -167,6 +167,16 @@ fn what_casts_cannot_be_is_refused_where_it_stands() {
     ] {
         let error = try_load(text, &[]).map(|_| ()).unwrap_err();
         let said = (error.message.as_str(), error.place.as_deref().unwrap_or_default(), error.hint.as_deref().unwrap_or_default());
-        assert_eq!(said, (message, format!("conf/x.toml{at}").as_str(), hint), "{text}");
+        let hint = if message.ends_with("no effect here") { format!("{hint}; else remove the key") } else { hint.to_owned() };
+        assert_eq!(said, (message, format!("conf/x.toml{at}").as_str(), hint.as_str()), "{text}");
+        super::refusals::follow_hints(text);
     }
+}
+
+/// The recipe's keys of delayed scales are not at fault where the run file replaces them.
+#[test]
+fn keys_of_a_recipe_that_the_run_file_replaces_are_not_refused() {
+    let delayed = "[quant]\nrecipe = 'te_delayed'\nblock = 32\n";
+    load(&format!("{delayed}scaling.amax = 'dynamic'"));
+    super::refusals::follow_hints(&format!("{delayed}scaling.window = 4\nscaling.amax = 'dynamic'"));
 }

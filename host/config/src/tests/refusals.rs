@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use altgrad_base::diagnostic::{Diagnostic, Fault};
+use altgrad_end_to_end::hints::Followed;
 
+use super::super::hints::with_hint;
 use super::super::load;
 use super::super::parse::decode;
 use super::try_load;
@@ -26,7 +28,18 @@ fn check_files(rows: &[(&str, &str, &str, &str)]) {
             Ok(_) => panic!("should be refused: {text}"),
             Err(error) => says(&error, message, &format!("conf/x.toml{at}"), hint),
         }
+        follow_hints(text);
     }
+}
+
+/// No hint leads to a refusal of the same kind.
+pub(super) fn follow_hints(text: &str) {
+    let mut followed = Followed::default();
+    followed.follow(text, &mut |text| {
+        let refused = try_load(text, &[]).err().map(with_hint)?;
+        Some((refused.message, refused.hint))
+    });
+    assert!(followed.dead_ends.is_empty(), "{}", followed.dead_ends.join("\n"));
 }
 
 /// Rows of an override on `text`, the message, the hint; the place is the override.
@@ -40,7 +53,7 @@ fn check_overrides(text: &str, rows: &[(&str, &str, &str)]) {
 }
 
 /// The hint for a loss scale.
-const LOSS_SCALE: &str = "1 is off; \"dynamic\" finds a scale";
+const LOSS_SCALE: &str = "set loss_scale = 1 for none, or loss_scale = \"dynamic\" to find one";
 const SECTIONS: &str = "known sections: run, plugins, data, model, train, optimizer, quant, shadow, curvature, observe, metrics, alerts, checkpoint, \
     limits, sink";
 
@@ -103,9 +116,9 @@ fn wrong_types() {
 #[rustfmt::skip]
 fn unknown_choices() {
     check_files(&[
-        ("[run]\ndevice = 'cuda'", "`run.device` must be `auto`, `cpu`, `cuda:N` or `wgpu`, found \"cuda\"", ":2:10", "did you mean `cuda:N`?"),
+        ("[run]\ndevice = 'cuda'", "`run.device` must be `auto`, `cpu`, `cuda:N` or `wgpu`, found \"cuda\"", ":2:10", "did you mean `cuda:0`?"),
         ("[data]\ndataset = 'shakespeare'", "`data.dataset` must be `lawgen`, `bins:DIR` or `text:FILE`, found \"shakespeare\"", ":2:11", ""),
-        ("[data]\ntokenizer = 'gpt-2'", "`data.tokenizer` must be `byte`, `char` or `gpt2`, found \"gpt-2\"", ":2:13", "did you mean `gpt2`?"),
+        ("[data]\ntokenizer = 'gpt-2'", "`data.tokenizer` must be `byte`, `char`, `gpt2` or `ids`, found \"gpt-2\"", ":2:13", "did you mean `gpt2`?"),
         ("[model]\npreset = 'gpt-tin'", "`model.preset` must be `gpt-tiny`, `seed-10m` or `gpt2-124m`, found \"gpt-tin\"", ":2:10", "did you mean `gpt-tiny`?"),
         ("[model]\nn_head = 2\nn_embd = 6\npositions = 'rotary'", "`model.positions` = \"rotary\" needs heads of even width, `model.n_embd` (6) and `model.n_head` (2) make odd ones", ":4:13", "rotary positions rotate pairs of elements; make n_embd a multiple of 2 * n_head"),
         ("[model]\nmlp = 'swiglu'\ngelu = 'tanh'", "`model.gelu` has no effect with model.mlp = \"swiglu\"", ":3:8", "remove the key, or set model.mlp = \"gelu\""),
@@ -144,17 +157,16 @@ fn ranges() {
         ("[run]\nname = 'a\\b'", "`run.name` must be one plain folder name, found \"a\\\\b\"", ":2:8", folder),
         ("[run]\nname = '..'", "`run.name` must be one plain folder name, found \"..\"", ":2:8", folder),
         ("[run]\nname = \"a\\nb\"", "`run.name` must not contain control characters, found \"a\\nb\"", ":2:8", folder),
-        ("[run]\nout = ''", "`run.out` must not be empty", ":2:7", ""),
+        ("[run]\nout = ''", "`run.out` must not be empty", ":2:7", "remove `run.out`: its default is `runs` in the working directory"),
         ("[plugins]\ndir = ''", "`plugins.dir` must not be empty", ":2:7", ""),
         ("[plugins]\nload = ['a', '']", "`plugins.load.1` must not be empty", ":2:14", ""),
         ("[plugins]\nload = [{ path = '' }]", "`plugins.load.0.path` must not be empty", ":2:18", ""),
         ("[plugins]\nload = [{ path = 'b', sha256 = '12' }]", "`plugins.load.0.sha256` must be 64 hex digits, found \"12\"", ":2:32", "`altgrad-host plugins inspect PATH` prints it"),
         ("[data]\nblock_size = 0", "`data.block_size` must be from 1 to 2147483647, found 0", ":2:14", ""),
         ("[data]\nbatch_size = 2147483648", "`data.batch_size` must be from 1 to 2147483647, found 2147483648", ":2:14", ""),
-        ("[data]\nalphabet = 'ab'", "`data.alphabet` has no effect without tokenizer = \"char\"", ":2:12", ""),
+        ("[data]\nalphabet = 'ab'", "`data.alphabet` has no effect without tokenizer = \"char\"", ":2:12", "set tokenizer = \"char\", or remove the key"),
         ("[data]\ntokenizer = 'char'\nalphabet = ''", "`data.alphabet` must not be empty", ":3:12", ""),
-        ("[data]\ntokenizer = 'char'\nalphabet = 'ba'", "`data.alphabet` must hold each character once, in code-point order", ":3:12", "copy it from the config.toml of a run"),
-        ("[data]\ntokenizer = 'char'\nalphabet = 'aa'", "`data.alphabet` must hold each character once, in code-point order", ":3:12", "copy it from the config.toml of a run"),
+        ("[data]\ntokenizer = 'char'\nalphabet = 'aa'", "`data.alphabet` must hold each character once", ":3:12", "copy it from the config.toml of a run"),
         ("[model]\ngelu = 'relu'", "`model.gelu` must be `erf` or `tanh`, found \"relu\"", ":2:8", ""),
         ("[model]\nn_layer = 0", "`model.n_layer` must be from 1 to 2147483647, found 0", ":2:11", ""),
         ("[model]\nn_head = 0", "`model.n_head` must be from 1 to 2147483647, found 0", ":2:10", ""),
@@ -169,11 +181,11 @@ fn ranges() {
         ("[train]\nmin_lr = nan", "`train.min_lr` must be finite, found NaN", ":2:10", ""),
         ("[train]\nmin_lr = 0.1", "`train.min_lr` (0.1) must not be above `train.lr` (0.001)", ":2:10", "set both; `min_lr` is often a tenth of `lr`"),
         ("[train]\nlr = 1e-5", "`train.min_lr` (0.0001) must not be above `train.lr` (1e-5)", ":2:6", "set both; `min_lr` is often a tenth of `lr`"),
-        ("[train]\nmax_steps = 20", "`train.warmup_steps` (50) must not be above `train.max_steps` (20)", ":2:13", "a short run needs a shorter warm-up, such as a tenth of its steps; 0 is none"),
+        ("[train]\nmax_steps = 20", "`train.warmup_steps` (50) must not be above `train.max_steps` (20)", ":2:13", "a short run needs a shorter warm-up, such as a tenth of its steps; set warmup_steps = 0 for none"),
         ("[train]\nz_loss = -1e-4", "`train.z_loss` must be 0 or more, found -0.0001", ":2:10", ""),
         ("[train]\ngrad_clip = -1", "`train.grad_clip` must be 0 or more, found -1.0", ":2:13", ""),
         ("[train]\ngrad_clip_value = inf", "`train.grad_clip_value` must be finite, found inf", ":2:19", ""),
-        ("[train]\ngrad_clip_value = 1e-9", "`train.grad_clip_value` (1e-9) must not be below `metrics.dead_gradient_threshold` (1e-8)", ":2:19", "0 is off; below the threshold every element would count as dead"),
+        ("[train]\ngrad_clip_value = 1e-9", "`train.grad_clip_value` (1e-9) must not be below `metrics.dead_gradient_threshold` (1e-8)", ":2:19", "set grad_clip_value = 0 for none; below the threshold every element would count as dead"),
         ("[train]\ngrad_accum = 0", "`train.grad_accum` must be from 1 to 2147483647, found 0", ":2:14", ""),
         ("[train]\nloss_scale = 0", "`train.loss_scale` must be positive, found 0.0", ":2:14", LOSS_SCALE),
         ("[train]\nloss_scale = -8", "`train.loss_scale` must be positive, found -8.0", ":2:14", LOSS_SCALE),
@@ -194,7 +206,7 @@ fn ranges() {
         ("[quant]\nexclude = ['a']", "`quant.exclude` has no effect without a format", ":2:11", format),
         ("[quant]\nactivation = ''", "`quant.activation` must not be empty", ":2:14", ""),
         ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\namax = 'delayed'\ngranularity = 'block'", "`quant.scaling.amax` = \"delayed\" needs granularity \"tensor\"", ":4:8", "blocks take their scales from the current tensor: set amax = \"dynamic\""),
-        ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\nstatic_amax = 2.0", "`quant.scaling.static_amax` has no effect without amax = \"static\"", ":4:15", ""),
+        ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\nstatic_amax = 2.0", "`quant.scaling.static_amax` has no effect without amax = \"static\"", ":4:15", "set amax = \"static\", or remove the key"),
         ("[quant]\ngrad = 'E5M2'\ncast.grad.scaling = { amax = 'delayed', window = 0 }", "`quant.cast.grad.scaling.window` must be from 1 to 2147483647, found 0", ":3:50", ""),
         ("[quant]\ngrad = 'E5M2'\n[[quant.layer]]\nmatch = '*'\nscaling = { amax = 'delayed', window = 0 }", "`quant.layer.0.scaling.window` must be from 1 to 2147483647, found 0", ":5:40", ""),
         ("[quant]\ngrad = 'E5M2'\n[[quant.layer]]\nmatch = '*'\ncast.grad.scaling = { amax = 'static', static_amax = -1 }", "`quant.layer.0.cast.grad.scaling.static_amax` must be positive, found -1.0", ":5:54", "give the magnitude as f32, such as 3.5; without the key it is that of the first step"),
@@ -227,7 +239,7 @@ fn overrides() {
         ("train.lr=", "`train.lr` is given no value", "for an empty string write --set 'key=\"\"'"),
         ("=3", "\"\" is not a dotted key", form),
         ("train..lr=3", "\"train..lr\" is not a dotted key", form),
-        ("lr=3", "`lr` names no key of a section", form),
+        ("lr=3", "unknown key `lr`", SECTIONS),
         ("train.lrr=3", "unknown key `train.lrr`", "did you mean `lr`? known keys in [train]: ..."),
         ("trian.lr=3", "unknown key `trian`", "did you mean `train`? known sections: ..."),
         ("train.lr=fast", "`train.lr` must be a number, found \"fast\"", ""),
@@ -241,6 +253,39 @@ fn overrides() {
         ("sink.x=csv", "`sink` is an array of 1 and has no element `x`", counts),
         ("sink.1.path=a", "`sink.1` has no `name`", "add name = \"...\""),
     ]);
+}
+
+/// A number is shown as it is written, not as f32 makes it.
+#[test]
+#[rustfmt::skip]
+fn numbers_that_do_not_fit_32_bits() {
+    let fit = "must fit 32 bits: 0, or a magnitude from 1.4e-45 to 3.4e38";
+    check_files(&[
+        ("[model]\ndropout = 1e-300", &format!("`model.dropout` {fit}, found 1e-300"), ":2:11", ""),
+        ("[quant]\nweight = 'E4M3'\nscaling = { amax = 'static', static_amax = 1e39 }", &format!("`quant.scaling.static_amax` {fit}, found 1e39"), ":3:44", ""),
+        ("[quant]\nweight = 'E4M3'\ncast.weight.scaling.factor = 1e-300", &format!("`quant.cast.weight.scaling.factor` {fit}, found 1e-300"), ":3:30", ""),
+    ]);
+}
+
+/// The place of a refusal is the override that causes it, also if the key at fault has its default.
+#[test]
+fn overrides_are_the_place_of_what_they_cause() {
+    let (_, source) = try_load("[train]\nmin_lr = 1e-5\n[model]\nn_head = 2", &["model.n_embd=64"]).unwrap();
+    assert_eq!(source.locate("model"), "--set model.n_embd=64");
+    assert_eq!(source.locate("train"), "conf/x.toml:1:2");
+    assert_eq!(source.locate_first(&["train.min_lr", "model.n_embd"]), "--set model.n_embd=64");
+    let refused = try_load("[train]\nmin_lr = 1e-5", &["train.lr=1e-6"]).unwrap_err();
+    assert_eq!(refused.place.as_deref(), Some("--set train.lr=1e-6"));
+    let (config, _) = try_load("[[sink]]\nname = 'csv'", &["sink=[]"]).unwrap();
+    assert!(config.sink.is_empty());
+}
+
+#[test]
+fn a_recipe_that_is_missing_is_named_with_the_start_of_its_path() {
+    let refused = try_load("[quant]\nrecipe = 'own.toml'", &[]).unwrap_err();
+    assert!(refused.message.starts_with("cannot read the recipe conf/own.toml: "), "{refused}");
+    let hint = "a relative path starts at the run file's folder, with `--set` at the working directory";
+    assert_eq!(refused.hint.as_deref(), Some(hint));
 }
 
 #[test]
@@ -279,6 +324,9 @@ fn brackets_without_end_are_refused_before_the_parser_recurses() {
     let message = "10000 brackets are opened, more than 1000";
     assert_eq!(try_load(&format!("a = {unclosed}"), &[]).unwrap_err().message, message);
     assert_eq!(try_load("", &[&format!("quant.layer={unclosed}")]).unwrap_err().message, message);
+    // Those of comments and strings are no brackets.
+    let comments = "# [[[[ {{{{\n".repeat(500);
+    assert!(try_load(&format!("{comments}[run]\nname = 'a' # [[[\n"), &[]).is_ok());
     // The largest allowed number fits on the stack, in any order.
     let most = "[{ a = 'x'b = 1\n".repeat(499);
     assert!(try_load(&format!("a = {most}"), &[]).unwrap_err().message.starts_with("not valid TOML"));

@@ -29,7 +29,8 @@ fn general(scaling: &ScalingSection) -> Vec<Rule> {
             &["quant.scaling.static_amax"],
             scaling.static_amax.is_none() || scaling.amax == AmaxChoice::Static,
             "`quant.scaling.static_amax` has no effect without amax = \"static\"",
-        ),
+        )
+        .hint("set amax = \"static\", or remove the key"),
         static_amax("quant.scaling.static_amax", scaling.static_amax.unwrap_or(1.0)),
         rule(
             &["quant.scaling.margin"],

@@ -105,7 +105,7 @@ impl fmt::Display for Provenance {
         for (pass, origin) in [("forward", &self.loss), ("backward", &self.gradient)] {
             match origin {
                 Some(origin) => write!(f, "; first in the {pass} pass: {origin}")?,
-                None => write!(f, "; every tensor of the {pass} pass is")?,
+                None => write!(f, "; all tensors of the {pass} pass are finite")?,
             }
         }
         Ok(())

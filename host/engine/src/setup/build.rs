@@ -13,7 +13,7 @@ use altgrad_sinks::SinkSetup;
 
 use super::{
     cast_schedule, computed, groups,
-    inputs::{self, place},
+    inputs::{self, at_position, place},
     observe,
     ready_run::ReadyRun,
     rounding,
@@ -48,8 +48,9 @@ impl ReadyRun {
         let corpus =
             inputs::open_corpus(&mut config).map_err(|error| place(error, source, "data.dataset"))?;
         let shape = GptShape::new(&config.model, config.data.block_size, corpus.tokenizer.vocab());
+        let sizes = |error| at_position(error, source.locate_first(&["model", "data", "optimizer"]));
         // Before the model takes its part of what is available.
-        most_memory(&config, &shape, &device, None).map_err(|error| place(error, source, "model"))?;
+        most_memory(&config, &shape, &device, None).map_err(sizes)?;
         let layout = Layout::new(&shape);
         let optimizer = groups::groups(&config.optimizer, &registry, &layout).map_err(placed)?;
         config.optimizer.settings = option_table(optimizer.config());
@@ -63,8 +64,7 @@ impl ReadyRun {
         }
         let plugins = plugins_used(&casts, observed.as_ref(), optimizer.identity(), &sinks);
         let states = optimizer.state_bytes(&layout, &quant)?;
-        let memory = most_memory(&config, &shape, &device, Some(states))
-            .map_err(|error| place(error, source, "optimizer"))?;
+        let memory = most_memory(&config, &shape, &device, Some(states)).map_err(sizes)?;
         let optimizer = OptimizerState::new(optimizer, &layout, &quant)?;
         let metrics = metric_names(&config, &casts, observed.as_ref(), (&optimizer, &layout));
         warnings::warn(&config, &casts, &metrics, (&optimizer, &layout));

@@ -59,9 +59,17 @@ pub(super) fn open_corpus(config: &mut RunConfig) -> Result<Corpus, Diagnostic> 
     Ok(corpus)
 }
 
-/// Adds the position in the run file to the place that the error has (a library, a file).
-pub(super) fn place(mut error: Diagnostic, source: &Source, key: &str) -> Diagnostic {
-    let position = source.locate(key);
+/// Adds the position in the run file to the place that the error has (a library, a file): that of `key`, or of another key that the
+/// message names and that is the one set.
+pub(super) fn place(error: Diagnostic, source: &Source, key: &str) -> Diagnostic {
+    let named = error.message.split('`').skip(1).step_by(2).filter(|name| source.is_written(name));
+    let keys: Vec<&str> = [key].into_iter().chain(named).collect();
+    let position = source.locate_first(&keys);
+    at_position(error, position)
+}
+
+/// Puts a position before the place that the error has.
+pub(super) fn at_position(mut error: Diagnostic, position: String) -> Diagnostic {
     error.place = Some(match error.place.take() {
         Some(own) if own != position => format!("{position} ({own})"),
         _ => position,

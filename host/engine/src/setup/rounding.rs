@@ -377,14 +377,16 @@ impl Builder<'_> {
 
 /// Refuses casts that are impossible for a weight without master weights: its values are those of its grid.
 fn refuse_stored(resolved: &ResolvedCast, cast: &altgrad_casts::Cast) -> Result<(), KeyedDiagnostic> {
+    // A field, whether it is impossible, and what weights can have instead where other tensors have it.
     let refused = [
-        ("transform", cast.transform.is_some()),
-        ("rounding", casts::mode(cast.rounding).1.is_some()),
-        ("scaling.type", cast.scaling.storage != altgrad_casts::Storage::F32),
+        ("transform", cast.transform.is_some(), "none"),
+        ("rounding", casts::mode(cast.rounding).1.is_some(), "nearest-even"),
+        ("scaling.type", cast.scaling.storage != altgrad_casts::Storage::F32, "f32"),
     ];
-    refused.into_iter().find(|(_, is)| *is).map_or(Ok(()), |(field, _)| {
+    refused.into_iter().find(|(_, is, _)| *is).map_or(Ok(()), |(field, _, other)| {
         let key = resolved.key_of(field);
         let message = format!("`{key}` is not for weights without master weights");
-        Err((key, Diagnostic::config(message).hint("set quant.master_weights = \"fp32\", or remove the key")))
+        let hint = format!("set quant.master_weights = \"fp32\", or quant.cast.weight.{field} = \"{other}\"");
+        Err((key, Diagnostic::config(message).hint(hint)))
     })
 }

@@ -71,7 +71,7 @@ impl TrainState {
     pub fn gradients(
         &self,
         model: &TrainModel,
-        batches: impl ExactSizeIterator<Item = Batch> + Send,
+        batches: impl ExactSizeIterator<Item = Result<Batch, Diagnostic>> + Send,
         first_micro_batch: u64,
         observers: Observers<'_>,
     ) -> Result<Gradients, Diagnostic> {

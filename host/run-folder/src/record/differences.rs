@@ -23,7 +23,7 @@ impl Difference {
     /// A key whose value has changed; `None` where it is not set.
     #[must_use]
     pub fn of_key(key: &str, was: Option<&Value>, is: Option<&Value>) -> Self {
-        let said = |value: Option<&Value>| value.map_or(NOTHING.to_string(), ToString::to_string);
+        let said = |value: Option<&Value>| value.map_or(NOTHING.to_string(), shown);
         Self { key: key.to_string(), was: said(was), is: said(is) }
     }
 }
@@ -32,6 +32,15 @@ impl Difference {
 impl std::fmt::Display for Difference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}` is {}, was {}", self.key, self.is, self.was)
+    }
+}
+
+/// A value on one line; a number in as few digits as it needs.
+#[must_use]
+pub fn shown(value: &Value) -> String {
+    match value {
+        Value::Float(number) => format!("{number:?}"),
+        other => other.to_string(),
     }
 }
 

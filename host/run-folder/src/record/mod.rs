@@ -8,7 +8,7 @@ mod run;
 mod sinks;
 mod sweep;
 
-pub use differences::{Difference, differences, dotted_values};
+pub use differences::{Difference, differences, dotted_values, shown};
 pub use progress::{Failure, Progress};
 pub use run::{CastSwitch, Environment, EvaluationKind, Gpu, Library, Resume, RunRecord, RunStatus};
 pub use sinks::SinkCounts;

@@ -218,6 +218,32 @@ fn each_fault_of_a_command_line_is_placed_and_has_a_hint() {
 }
 
 #[test]
+fn a_number_of_threads_that_is_none_is_refused() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", TINY);
+    let check = |threads| bench.host_with(&["check", "tiny.toml"], &[("RAYON_NUM_THREADS", threads)]);
+    assert_snapshot!(refusal(&bench, &check("two"), 2), @r#"
+    error: RAYON_NUM_THREADS must be a number of threads, found "two"
+      --> the environment
+    hint: unset RAYON_NUM_THREADS for one thread per core, or set it to 1 or more
+    "#);
+    assert_eq!((check("2").code, check("").code), (0, 0));
+}
+
+/// A text of one character has no training split, and is not empty.
+#[test]
+fn a_text_of_one_character_is_short() {
+    let bench = Bench::new();
+    bench.write("corpus.txt", "a");
+    bench.write("tiny.toml", TINY);
+    assert_snapshot!(refusal(&bench, &bench.host(&["check", "tiny.toml", "--set", "data.block_size=4"]), 2), @r"
+    error: the training split has 0 tokens, `data.block_size` = 4 needs at least 5
+      --> --set data.block_size=4 (corpus.txt)
+    hint: use a larger corpus or a smaller block_size
+    ");
+}
+
+#[test]
 fn a_device_that_is_missing_ends_the_run_with_its_own_exit_code() {
     let bench = Bench::new();
     bench.write("tiny.toml", TINY);

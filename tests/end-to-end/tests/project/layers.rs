@@ -67,7 +67,7 @@ const RULES: &[Rule] = &[
     rule(METRICS, &[]),
     rule(CASTS, &[API]),
     rule(CONFORMANCE, &[API]).tests(&[FORMAT_KIT]),
-    rule(CONFIG, &[BASE, CASTS, METRICS]),
+    rule(CONFIG, &[BASE, CASTS, METRICS]).tests(&[END_TO_END]),
     rule(LOADER, &[API, BASE, CONFIG]).tests(&[END_TO_END]),
     rule(DATA, &[BASE, CONFIG, CORPUS]).tests(&[END_TO_END]),
     rule(RUN_FOLDER, &[API, BASE]),
