@@ -193,7 +193,8 @@ pub fn main() -> ExitCode {
         supervise::prepare();
     }
     start_log();
-    let code = device_faults::guarded(|| execute(command)).unwrap_or_else(|diagnostic: Diagnostic| {
+    let execute = || check_threads().and_then(|()| execute(command));
+    let code = device_faults::guarded(execute).unwrap_or_else(|diagnostic: Diagnostic| {
         eprintln!("{diagnostic}");
         ExitCode::from(diagnostic.fault.exit_code())
     });
@@ -210,6 +211,21 @@ fn start_log() {
     // https://no-color.org: set to anything but nothing.
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     log.with_ansi(stderr().is_terminal() && !no_color).with_writer(stderr).without_time().init();
+}
+
+/// Refuses a number of threads that the thread pool would ignore.
+fn check_threads() -> Result<(), Diagnostic> {
+    const NAME: &str = "RAYON_NUM_THREADS";
+    match std::env::var_os(NAME) {
+        Some(text)
+            if !text.is_empty() && text.to_str().and_then(|text| text.parse::<usize>().ok()).is_none() =>
+        {
+            Err(Diagnostic::config(format!("{NAME} must be a number of threads, found {text:?}"))
+                .at("the environment")
+                .hint(format!("unset {NAME} for one thread per core, or set it to 1 or more")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn execute(command: Command) -> Result<ExitCode, Diagnostic> {

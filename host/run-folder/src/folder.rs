@@ -25,6 +25,8 @@ pub const STATUS: &str = "run.json";
 pub const CONFIG: &str = "config.toml";
 /// The final weights.
 pub const WEIGHTS: &str = "weights.safetensors";
+/// The folder of checkpoints in a run folder.
+pub const CHECKPOINTS: &str = "checkpoints";
 /// The file whose lock keeps other processes out of a folder.
 const LOCK: &str = ".lock";
 /// The hint about a folder that cannot be used.
@@ -63,7 +65,16 @@ impl RunFolder {
         }
         let occupied = match fs::read_dir(path) {
             Ok(mut entries) => entries.next().is_some(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::read_link(path) {
+                Ok(target) => {
+                    let message =
+                        format!("the run folder is a link to {}, which does not exist", target.display());
+                    return Err(Diagnostic::config(message)
+                        .at(path.display())
+                        .hint(format!("make that folder, remove the link, or {OTHER_PLACE}")));
+                }
+                Err(_) => false,
+            },
             Err(error) => {
                 return Err(Diagnostic::config(format!("the run folder cannot be used ({error})"))
                     .at(path.display())
@@ -73,7 +84,19 @@ impl RunFolder {
         if !occupied {
             return writable(path).map_err(|error| cannot_make(path, &error));
         }
-        let goes_on = if Self::holds_a_run(path) { "`--resume` resumes the run in it; " } else { "" };
+        if is_locked(path) {
+            return Err(running(path));
+        }
+        let holds_a_run = Self::holds_a_run(path);
+        if !holds_a_run && path.join(CHECKPOINTS).is_dir() {
+            return Err(Diagnostic::config(format!("the run folder has checkpoints and no {STATUS}"))
+                .at(path.display())
+                .hint(format!(
+                    "to continue from them in another folder: `--resume {}/last --out DIR`",
+                    path.join(CHECKPOINTS).display()
+                )));
+        }
+        let goes_on = if holds_a_run { "`--resume` resumes the run in it; " } else { "" };
         Err(Diagnostic::config("the run folder is not empty").at(path.display()).hint(format!(
             "{goes_on}runs never overwrite each other: use `--out DIR` or `--set run.name=NAME`, or delete the folder"
         )))
@@ -90,7 +113,10 @@ impl RunFolder {
         let created = path.ancestors().take_while(|folder| !folder.exists()).last().map(Path::to_path_buf);
         fs::create_dir_all(&path).map_err(failed)?;
         // Of two runs that found the folder empty at the same time, one gets it.
-        File::create_new(path.join(STATUS)).map_err(failed)?;
+        File::create_new(path.join(STATUS)).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => running(&path),
+            _ => cannot_make(&path, &error),
+        })?;
         let lock = lock(&path, RUNNING)?;
         Ok(Self::locked(Claim { path, created, reopened: false }, lock))
     }
@@ -245,10 +271,24 @@ pub fn lock(path: &Path, taken: &str) -> Result<Option<File>, Diagnostic> {
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::Error(_)) => Ok(None),
-        Err(TryLockError::WouldBlock) => Err(Diagnostic::config(taken)
-            .at(path.display())
-            .hint("wait for it, stop it, or use another folder with `--out DIR`")),
+        Err(TryLockError::WouldBlock) => Err(in_use(path, taken)),
     }
+}
+
+/// True if another process holds the folder. Makes no file.
+fn is_locked(path: &Path) -> bool {
+    let file = File::options().append(true).open(path.join(LOCK));
+    file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+fn running(path: &Path) -> Diagnostic {
+    in_use(path, RUNNING)
+}
+
+fn in_use(path: &Path, taken: &str) -> Diagnostic {
+    Diagnostic::config(taken)
+        .at(path.display())
+        .hint("wait for it, stop it, or use another folder with `--out DIR`")
 }
 
 #[cfg(test)]
@@ -308,6 +348,26 @@ mod tests {
         folder.check_location().unwrap();
         fs::remove_dir_all(&other).unwrap();
         assert!(folder.check_location().unwrap_err().message.contains("was deleted"));
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_used_is_refused_for_its_reason() {
+        let root = tempfile::tempdir().unwrap();
+        let refused = |path: &Path| RunFolder::check(path).unwrap_err().message;
+        let path = root.path().join("run");
+        let folder = RunFolder::claim(&path).unwrap();
+        assert_eq!(refused(&path), RUNNING);
+        drop(folder);
+        assert_eq!(refused(&path), "the run folder is not empty");
+        fs::create_dir(path.join(CHECKPOINTS)).unwrap();
+        fs::remove_file(path.join(STATUS)).unwrap();
+        assert_eq!(refused(&path), "the run folder has checkpoints and no run.json");
+        #[cfg(unix)]
+        {
+            let link = root.path().join("link");
+            std::os::unix::fs::symlink("gone", &link).unwrap();
+            assert_eq!(refused(&link), "the run folder is a link to gone, which does not exist");
+        }
     }
 
     /// Before a run begins, and without making anything.

@@ -11,7 +11,7 @@ use altgrad_run_folder::folder::CONFIG;
 pub use crate::checksums::CHECKSUMS;
 
 /// Folder of checkpoints in the run folder.
-pub const CHECKPOINTS: &str = "checkpoints";
+pub use altgrad_run_folder::folder::CHECKPOINTS;
 /// Link to the newest checkpoint.
 pub const LAST: &str = "last";
 /// Link to the checkpoint with the lowest validation loss.
