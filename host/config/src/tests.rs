@@ -226,7 +226,7 @@ name = 'wandb'
     let set = ["train.max_steps=9", "optimizer.deep.er=1", "sink.0={ name = 'tsv' }"].map(str::to_owned);
     super::overrides::apply(&mut table, &mut source, &set).unwrap();
     for (key, place) in [
-        ("train", "x.toml:1:1"),
+        ("train", "--set train.max_steps=9"),
         ("train.lr", "x.toml:2:6"),
         ("optimizer.\"é\".beta1", "x.toml:5:28"),
         ("optimizer.\"a b\".0", "x.toml:6:10"),

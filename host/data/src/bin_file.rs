@@ -74,11 +74,6 @@ impl BinFile {
         self.layout.ids == IdType::Uint16
     }
 
-    /// The path, for messages.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Keeps the digest of all ids.
     pub(super) fn remember(&self, digest: [u8; 32]) {
         let _ = self.digest.set(digest);

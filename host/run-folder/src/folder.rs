@@ -416,7 +416,7 @@ mod tests {
         let path = root.path().join("runs/exp");
         let folder = RunFolder::claim(&path).unwrap();
         folder.write("config.toml", b"x").unwrap();
-        assert_eq!(RunFolder::claim(&path).unwrap_err().message, "the run folder is not empty");
+        assert_eq!(RunFolder::claim(&path).unwrap_err().message, RUNNING);
         folder.discard();
         assert!(!root.path().join("runs").exists());
         assert!(root.path().exists());

@@ -106,7 +106,9 @@ pub fn ways(message: &str, hint: &str) -> Vec<Vec<Change>> {
 fn meant_by(message: &str, meant: &str) -> Option<Change> {
     let names = ticked(message);
     if message.starts_with("unknown key ") {
-        return Some(Change::Rename((*names.first()?).to_owned(), meant.to_owned()));
+        // A key in quotes is not followed.
+        let key = names.first().filter(|name| !name.contains('"'))?;
+        return Some(Change::Rename((*key).to_owned(), meant.to_owned()));
     }
     let key = match names.as_slice() {
         _ if message.starts_with("there is no recipe") => "quant.recipe",

@@ -272,7 +272,7 @@ fn numbers_that_do_not_fit_32_bits() {
 fn overrides_are_the_place_of_what_they_cause() {
     let (_, source) = try_load("[train]\nmin_lr = 1e-5\n[model]\nn_head = 2", &["model.n_embd=64"]).unwrap();
     assert_eq!(source.locate("model"), "--set model.n_embd=64");
-    assert_eq!(source.locate("train"), "conf/x.toml:1:2");
+    assert_eq!(source.locate("train"), "conf/x.toml:1:1");
     assert_eq!(source.locate_first(&["train.min_lr", "model.n_embd"]), "--set model.n_embd=64");
     let refused = try_load("[train]\nmin_lr = 1e-5", &["train.lr=1e-6"]).unwrap_err();
     assert_eq!(refused.place.as_deref(), Some("--set train.lr=1e-6"));
