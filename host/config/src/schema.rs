@@ -251,7 +251,8 @@ pub struct TrainSection {
     /// logits; 0 or more, 0 = off. PaLM uses 1e-4. Gradients are those of the sum; `train/loss` and evaluations are the
     /// cross-entropy alone. If not 0, all logits of a micro-batch are in memory at once.
     pub z_loss: f64,
-    /// Micro-batches per step. Their gradients are averaged.
+    /// Micro-batches per step. Their gradients are averaged. A step sees the same windows for each `data.batch_size` with the same product;
+    /// sampled evaluations have `eval_batches` times `batch_size` windows.
     pub grad_accum: usize,
     /// Factor by which the loss is multiplied before the backward pass, from 2^-126 to 2^126; gradients are divided by it
     /// afterwards. 1 = off. `"dynamic"` starts with 65536, doubles after 2000 steps in a row without an overflow, and halves after a

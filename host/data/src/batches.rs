@@ -54,12 +54,18 @@ impl Batches {
         &self.corpus
     }
 
-    /// The training micro-batch of that index within the run.
+    /// The training micro-batch of that index within a step. Those of a step are consecutive parts of one draw, so that micro-batches of
+    /// 1 and of 8 windows see the same ones.
     ///
     /// # Errors
     /// The data cannot be read, have changed, or have an id beyond the vocabulary.
-    pub fn train(&self, micro_batch: u64) -> Result<Batch, Diagnostic> {
-        self.draw(&self.corpus.train, random::at(self.seed, Stream::DataOrder, micro_batch))
+    pub fn train(&self, step: u64, micro_batch: usize) -> Result<Batch, Diagnostic> {
+        let mut generator = random::at(self.seed, Stream::DataOrder, step);
+        let tokens = &self.corpus.train;
+        for _ in 0..micro_batch {
+            let _ = self.starts(tokens, &mut generator);
+        }
+        self.draw(tokens, generator)
     }
 
     /// The first `count` batches of an evaluation by sample. They depend on the split's length and on the batches' shape
@@ -102,11 +108,13 @@ impl Batches {
     }
 
     fn draw(&self, tokens: &Tokens, mut generator: impl Rng) -> Result<Batch, Diagnostic> {
-        // Uniform in [0, len - block), as nanoGPT draws.
+        self.cut(tokens, &self.starts(tokens, &mut generator), self.block_size)
+    }
+
+    /// The starts of the windows of a batch: uniform in [0, len - block), as nanoGPT draws.
+    fn starts(&self, tokens: &Tokens, generator: &mut impl Rng) -> Vec<usize> {
         let ends = (tokens.len() - self.block_size) as u64;
-        let starts: Vec<usize> =
-            (0..self.batch_size).map(|_| generator.random_range(0..ends) as usize).collect();
-        self.cut(tokens, &starts, self.block_size)
+        (0..self.batch_size).map(|_| generator.random_range(0..ends) as usize).collect()
     }
 
     /// Windows of `length` tokens.
@@ -146,7 +154,7 @@ mod tests {
 
     #[test]
     fn targets_follow_inputs() {
-        let batch = batches(1).train(0).unwrap();
+        let batch = batches(1).train(0, 0).unwrap();
         assert_eq!(batch.shape, [4, 8]);
         assert!(batch.inputs.iter().zip(&batch.targets).all(|(input, target)| target - input == 1));
     }
@@ -155,9 +163,19 @@ mod tests {
     fn a_batch_depends_on_seed_and_index_alone() {
         let (a, b) = (batches(1), batches(1));
         let _ = b.sample(Split::Validation, 3).last();
-        assert_eq!(a.train(7), b.train(7));
-        assert_ne!(a.train(7), a.train(8));
-        assert_ne!(a.train(7), batches(2).train(7));
+        assert_eq!(a.train(7, 1), b.train(7, 1));
+        assert_ne!(a.train(7, 0), a.train(8, 0));
+        assert_ne!(a.train(7, 0), batches(2).train(7, 0));
+    }
+
+    #[test]
+    fn micro_batches_of_a_step_are_parts_of_one_draw() {
+        let windows = |batch_size: usize| -> Vec<i32> {
+            let batches = Batches { batch_size, ..batches(1) };
+            (0..4 / batch_size).flat_map(|micro_batch| batches.train(5, micro_batch).inputs).collect()
+        };
+        assert_eq!(windows(4).len(), 32);
+        assert_eq!((windows(4), windows(4)), (windows(1), windows(2)));
     }
 
     #[test]

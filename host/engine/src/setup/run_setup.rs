@@ -70,8 +70,7 @@ impl RunSetup {
 
     /// The micro-batches of a step.
     pub fn micro_batches(&self, step: u64) -> impl ExactSizeIterator<Item = Result<Batch, Diagnostic>> {
-        let first = self.first_micro_batch(step);
-        (0..self.config.train.grad_accum).map(move |index| self.batches.train(first + index as u64))
+        (0..self.config.train.grad_accum).map(move |index| self.batches.train(step, index))
     }
 
     /// The kind of the evaluations during training.
