@@ -19,6 +19,8 @@ pub enum Fault {
     Plugin,
     /// The requested device is not available, or failed: exit code 4.
     Device,
+    /// The run ended with NaN or infinity: exit code 5.
+    NotFinite,
 }
 
 impl Fault {
@@ -30,6 +32,7 @@ impl Fault {
             Self::Config => 2,
             Self::Plugin => 3,
             Self::Device => 4,
+            Self::NotFinite => 5,
         }
     }
 }
@@ -68,6 +71,11 @@ impl Diagnostic {
     /// [`Fault::Plugin`]: a library or one of its plugins was refused.
     pub fn plugin(message: impl Into<String>) -> Self {
         Self::new(Fault::Plugin, message)
+    }
+
+    /// [`Fault::NotFinite`]: the run ended with NaN or infinity.
+    pub fn not_finite(message: impl Into<String>) -> Self {
+        Self::new(Fault::NotFinite, message)
     }
 
     /// Sets the place, unless one is set: the first place is closest to the fault.

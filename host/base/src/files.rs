@@ -53,6 +53,20 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes a file that the user names: as [`write()`] where it is a regular file or missing. A symbolic link stays and its target is written;
+/// devices and pipes are written through.
+///
+/// # Errors
+/// The operating system's error.
+pub fn write_output(path: &Path, contents: &[u8]) -> io::Result<()> {
+    match fs::canonicalize(path) {
+        Ok(target) if fs::metadata(&target)?.is_file() => write(&target, contents),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => write(path, contents),
+        // The target of a link that leads nowhere is made.
+        _ => fs::write(path, contents),
+    }
+}
+
 /// Makes renames in a folder durable, where folders can be opened.
 pub fn sync_folder(folder: &Path) {
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
@@ -78,6 +92,37 @@ pub fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn links_devices_and_pipes_stay() -> io::Result<()> {
+        use std::os::unix::fs::{FileTypeExt, symlink};
+        let folder = tempfile::tempdir()?;
+        let [link, target, dangling] = ["link", "target", "dangling"].map(|name| folder.path().join(name));
+        fs::write(&target, "before")?;
+        symlink("target", &link)?;
+        symlink("made", &dangling)?;
+        for path in [&link, &dangling] {
+            write_output(path, b"after")?;
+            assert!(path.is_symlink());
+            assert_eq!(fs::read(path)?, b"after");
+        }
+        let fifo = folder.path().join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status()?.success());
+        let reader = std::thread::spawn({
+            let fifo = fifo.clone();
+            move || fs::read(fifo)
+        });
+        write_output(&fifo, b"through")?;
+        assert_eq!(reader.join().map_err(|_| io::Error::other("the reader failed"))??, b"through");
+        assert!(fs::metadata(&fifo)?.file_type().is_fifo());
+        let device = folder.path().join("null");
+        symlink("/dev/null", &device)?;
+        write_output(&device, b"nowhere")?;
+        assert!(device.is_symlink() && fs::metadata(&device)?.file_type().is_char_device());
+        assert!(write_output(folder.path(), b"a folder").is_err());
+        Ok(())
+    }
 
     #[test]
     fn what_is_written_is_read_and_a_folder_is_no_file() -> io::Result<()> {

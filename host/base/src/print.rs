@@ -1,11 +1,22 @@
-//! Output that cannot fail and cannot control a terminal.
+//! Output that ends no command and cannot control a terminal.
 //!
-//! A closed pipe or a full log must never end a training run, so text that cannot be written is dropped. Plugins, archives, run
+//! A closed pipe or a full log must never end a training run, so text that cannot be written is dropped. [`finish`] returns the fault at the
+//! end of the command: a full disk, but not a reader that has closed its pipe. Plugins, archives, run
 //! folders and paths of strangers also contribute text, so characters that control terminals are written as escapes ([`escaped`]).
 //! The macros have the names of the standard ones, which panic when a line cannot be written. A file that imports them from here
 //! cannot use the panicking ones by accident.
 
-use std::{borrow::Cow, fmt, io::Write};
+use std::{
+    borrow::Cow,
+    fmt,
+    io::{self, Write},
+    sync::Mutex,
+};
+
+use crate::diagnostic::Diagnostic;
+
+/// The first fault of standard output.
+static FAULT: Mutex<Option<String>> = Mutex::new(None);
 
 /// True for a character that controls a terminal: control characters except line feed and tab, and characters that change the
 /// direction of text or end a line.
@@ -50,19 +61,54 @@ pub fn write(mut out: impl Write, text: fmt::Arguments<'_>) {
     let _ = out.write_all(escaped(&text).as_bytes());
 }
 
-/// Prints a line to standard output; a line that cannot be written is dropped.
-#[macro_export]
-macro_rules! println {
-    () => { $crate::print::write(std::io::stdout(), format_args!("\n")) };
-    ($($arg:tt)*) => {
-        $crate::print::write(std::io::stdout(), format_args!("{}\n", format_args!($($arg)*)))
-    };
+/// Writes bytes to standard output and flushes it. Returns whether they were written; a fault is also kept for [`finish`].
+pub fn output(bytes: &[u8]) -> bool {
+    let mut out = io::stdout();
+    keep_fault(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// Prints to standard output without a line break; text that cannot be written is dropped.
+/// Writes text to standard output, escaped. For the macros.
+pub fn line(text: fmt::Arguments<'_>) {
+    let text = text.to_string();
+    keep_fault(io::stdout().write_all(escaped(&text).as_bytes()));
+}
+
+/// True if nothing failed. Keeps the first fault.
+fn keep_fault(written: io::Result<()>) -> bool {
+    if let Err(error) = &written
+        && error.kind() != io::ErrorKind::BrokenPipe
+        && let Ok(mut fault) = FAULT.lock()
+    {
+        fault.get_or_insert_with(|| error.to_string());
+    }
+    written.is_ok()
+}
+
+/// Flushes standard output at the end of a command.
+///
+/// # Errors
+/// A part of the output could not be written.
+pub fn finish() -> Result<(), Diagnostic> {
+    keep_fault(io::stdout().flush());
+    let fault = FAULT.lock().ok().and_then(|fault| fault.clone());
+    fault.map_or(Ok(()), |error| {
+        Err(Diagnostic::run(format!("a part of the output is lost ({error})"))
+            .at("standard output")
+            .hint("is the disk full?"))
+    })
+}
+
+/// Prints a line to standard output; a line that cannot be written is dropped, and [`print::finish`](crate::print::finish) returns the fault.
+#[macro_export]
+macro_rules! println {
+    () => { $crate::print::line(format_args!("\n")) };
+    ($($arg:tt)*) => { $crate::print::line(format_args!("{}\n", format_args!($($arg)*))) };
+}
+
+/// Prints to standard output without a line break, as [`println!`](crate::println).
 #[macro_export]
 macro_rules! print {
-    ($($arg:tt)*) => { $crate::print::write(std::io::stdout(), format_args!($($arg)*)) };
+    ($($arg:tt)*) => { $crate::print::line(format_args!($($arg)*)) };
 }
 
 /// Prints a line to standard error; a line that cannot be written is dropped.

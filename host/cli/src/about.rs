@@ -1,8 +1,8 @@
 //! The program's version with build facts, shell completions, and manual pages.
 
-use std::{fs, io::Write as _, path::PathBuf, process::ExitCode, sync::LazyLock};
+use std::{fs, path::PathBuf, process::ExitCode, sync::LazyLock};
 
-use altgrad_base::diagnostic::Diagnostic;
+use altgrad_base::{diagnostic::Diagnostic, print};
 use altgrad_plugin_api::BuildInfo;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -46,8 +46,7 @@ pub(super) struct ManArgs {
 pub(super) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Diagnostic> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "altgrad-host", &mut text);
-    // A closed pipe is no failure.
-    let _ = std::io::stdout().write_all(&text);
+    print::output(&text);
     Ok(ExitCode::SUCCESS)
 }
 

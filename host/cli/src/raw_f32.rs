@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use altgrad_base::diagnostic::Diagnostic;
+use altgrad_base::{diagnostic::Diagnostic, files};
 
 /// The values of a file.
 ///
@@ -39,6 +39,6 @@ pub(crate) fn write(path: &Path, values: &[f32]) -> Result<(), Diagnostic> {
 /// # Errors
 /// The file cannot be written.
 pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
-    fs::write(path, bytes)
+    files::write_output(path, bytes)
         .map_err(|error| Diagnostic::run(format!("cannot write the output ({error})")).at(path.display()))
 }

@@ -129,7 +129,7 @@ fn write_table(folder: &Path, table: &Table) -> Result<(), Diagnostic> {
 }
 
 fn write(path: &Path, contents: &[u8]) -> Result<(), Diagnostic> {
-    files::write(path, contents).map_err(|error| cannot_write(path, &error))
+    files::write_output(path, contents).map_err(|error| cannot_write(path, &error))
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Diagnostic {

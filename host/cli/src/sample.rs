@@ -1,11 +1,11 @@
 //! `sample`: text from a trained model, as it is drawn.
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
     process::ExitCode,
 };
 
-use altgrad_base::{diagnostic::Diagnostic, print::escaped};
+use altgrad_base::{diagnostic::Diagnostic, print, print::escaped};
 use altgrad_engine::sample::{self, Sampler, pick::Picking, text::Characters};
 use clap::Args;
 
@@ -53,9 +53,8 @@ pub(super) fn run(args: &SampleArgs) -> Result<ExitCode, Diagnostic> {
     let mut characters = Characters::default();
     // A reader that closes the pipe ends the sampling, not the process.
     let show = |text: String| {
-        let mut out = io::stdout();
-        let text = if out.is_terminal() { escaped(&text) } else { text.as_str().into() };
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+        let text = if io::stdout().is_terminal() { escaped(&text) } else { text.as_str().into() };
+        print::output(text.as_bytes())
     };
     // An empty prompt is refused before anything is shown.
     let listened = args.prompt.is_empty() || show(args.prompt.clone());

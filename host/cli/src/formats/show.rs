@@ -1,8 +1,8 @@
 //! `formats show`: a format's facts, its spacing over magnitude, and its code map; as text, and the spacing as SVG.
 
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode};
 
-use altgrad_base::{diagnostic::Diagnostic, println};
+use altgrad_base::{diagnostic::Diagnostic, files, println};
 use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::{FormatSpec, ValueGrid};
 use altgrad_report::line_chart::line_chart;
@@ -54,7 +54,7 @@ pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, Diagnostic> {
         println!("\n{} codes: `formats table {}` prints them", decoded.len(), args.name);
     }
     if let Some(file) = &args.svg {
-        fs::write(file, draw(&args.name, &stretches)).map_err(|error| {
+        files::write_output(file, draw(&args.name, &stretches).as_bytes()).map_err(|error| {
             Diagnostic::config(format!("cannot write the drawing ({error})")).at(file.display())
         })?;
         println!("\nspacing drawn in {}", file.display());

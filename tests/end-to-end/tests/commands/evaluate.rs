@@ -51,6 +51,7 @@ fn a_run_is_evaluated_to_the_bit_of_its_own_evaluation() {
         "",
         rounded,
         "activation = \"E4M3\"\nscaling = { amax = \"delayed\", window = 2 }\n",
+        "activation = \"E4M3\"\nscaling = { amax = \"static\" }\n",
         "master_weights = \"none\"\nrounding = \"stochastic\"\n",
     ] {
         let bench = trained(&format!("{TINY}{quant}"));
@@ -72,7 +73,33 @@ fn a_run_is_evaluated_to_the_bit_of_its_own_evaluation() {
         assert_eq!(row["loss"], logged, "{quant}");
         assert_eq!(evaluate(&bench, &["runs/tiny/checkpoints/last"])["loss"], found["loss"]);
         assert_eq!(before, files(&bench.path("runs")), "nothing is written");
+        // The weights alone have all that an evaluation needs.
+        fs::create_dir(bench.path("copy")).unwrap();
+        for name in ["weights.safetensors", "config.toml"] {
+            fs::copy(bench.path("runs/tiny").join(name), bench.path("copy").join(name)).unwrap();
+        }
+        fs::remove_dir_all(bench.path("runs")).unwrap();
+        let copy = evaluate(&bench, &["copy"]);
+        assert_eq!((&copy["loss"], &copy["step"]), (&found["loss"], &found["step"]), "{quant}");
     }
+}
+
+#[test]
+fn weights_whose_scales_are_unknown_are_refused() {
+    let bench = trained(&format!("{TINY}activation = \"E4M3\"\nscaling = {{ amax = \"delayed\" }}\n"));
+    let path = bench.path("runs/tiny/weights.safetensors");
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(9).position(|bytes| bytes == b"\"altgrad\"").unwrap();
+    // As weights of an earlier version or of another program.
+    bytes[at + 1] = b'x';
+    fs::write(&path, &bytes).unwrap();
+    for command in [&["evaluate", "runs/tiny"][..], &["sample", "runs/tiny", "--prompt", "the"]] {
+        let outcome = bench.host(command);
+        assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("the scales of the weights are unknown"), "{}", outcome.stderr);
+    }
+    evaluate(&bench, &["runs/tiny", "--full-precision"]);
+    evaluate(&bench, &["runs/tiny/checkpoints/last"]);
 }
 
 #[test]
@@ -91,12 +118,10 @@ fn damaged_weights_and_other_data_are_refused() {
         assert_eq!(outcome.code, 2, "{args:?}: {}", outcome.stderr);
         assert!(outcome.stderr.contains("its checksum differs"), "{args:?}: {}", outcome.stderr);
     }
-    // Without a checkpoint, the run's record has the fingerprint of the data.
+    // Without a checkpoint, the weights have the fingerprint of the data.
     fs::remove_dir_all(bench.path("runs/tiny/checkpoints")).unwrap();
     evaluate(&bench, &["runs/tiny"]);
-    let mut record = status(&bench, "runs/tiny");
-    record["data_fingerprint"] = "00".into();
-    bench.write("runs/tiny/run.json", &record.to_string());
+    bench.write("corpus.txt", &"the quick brown fox jumps over the lazy god\n".repeat(20));
     let outcome = bench.host(&["evaluate", "runs/tiny"]);
     assert_eq!(outcome.code, 2, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("the data differ from those that the model was trained on"));

@@ -17,6 +17,7 @@ mod gpu_bundle;
 mod hints;
 mod live;
 mod live_page;
+mod outputs;
 mod page_controls;
 mod report;
 mod sample;
