@@ -3,7 +3,10 @@
 //! The host checks a run file's table against the declared [`OptionSpec`]s (unknown keys, types, ranges), fills in the defaults
 //! and hands the plugin a complete [`Config`]. The plugin checks only conditions that a range cannot express.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    ffi::OsStr,
+    path::{Component, Path, PathBuf},
+};
 
 use crate::stable::{
     StableAbi,
@@ -205,13 +208,19 @@ impl Config {
     /// The value of a text option as a path below a host folder; empty for the folder itself (`.`).
     ///
     /// # Errors
-    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if it is absolute or has a `..`, or no such option was declared.
+    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if it is absolute, has a `..`, or begins with a name of [`HOST_NAMES`], or no such
+    /// option was declared.
     pub fn path_inside(&self, name: &str) -> Result<PathBuf, PluginError> {
         let text = self.text(name)?;
         let mut path = PathBuf::new();
         for component in Path::new(text).components() {
             match component {
-                Component::Normal(name) => path.push(name),
+                Component::Normal(part) if path.as_os_str().is_empty() && is_of_the_host(part) => {
+                    let part = part.display();
+                    let message = format!("`{name}` names `{part}`, which the host writes, found `{text}`");
+                    return Err(PluginError::config(message).with_hint("use another name in the run folder"));
+                }
+                Component::Normal(part) => path.push(part),
                 Component::CurDir => {}
                 _ => {
                     let what = "must stay inside the run folder: no absolute path, no `..`";
@@ -232,6 +241,14 @@ impl Config {
             other => Err(wrong_type(name, "a list of strings", other)),
         }
     }
+}
+
+/// The names in a run folder that are the host's. So are those that begin with `.altgrad-`.
+pub const HOST_NAMES: [&str; 6] =
+    ["run.json", "config.toml", "events.jsonl", "weights.safetensors", "checkpoints", ".lock"];
+
+fn is_of_the_host(name: &OsStr) -> bool {
+    HOST_NAMES.iter().any(|own| name == *own) || name.as_encoded_bytes().starts_with(b".altgrad-")
 }
 
 fn wrong_type(name: &str, wanted: &str, found: &ConfigValue) -> PluginError {
@@ -282,6 +299,23 @@ mod tests {
         ];
         for (key, value, expected) in rows {
             assert_eq!(resolve(key, value).unwrap_err(), expected);
+        }
+    }
+
+    #[test]
+    fn a_path_inside_stays_in_the_run_folder_and_off_the_host_s_files() {
+        let options = [OptionSpec::text("path", "")];
+        let path = |text: &str| {
+            let given = [("path".to_string(), ConfigValue::Text(text.into()))];
+            Config::resolve(&options, given).unwrap().path_inside("path")
+        };
+        for (text, inside) in [("metrics.csv", "metrics.csv"), ("./a/run.json", "a/run.json"), (".", "")] {
+            assert_eq!(path(text).unwrap(), Path::new(inside));
+        }
+        let of_the_host = HOST_NAMES.iter().flat_map(|name| [name.to_string(), format!("./{name}/x")]);
+        let more = ["../x", "/x", "a/../../x", ".altgrad-reserve"].map(str::to_string);
+        for text in of_the_host.chain(more) {
+            assert!(path(&text).is_err(), "{text}");
         }
     }
 }

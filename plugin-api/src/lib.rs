@@ -72,7 +72,7 @@ pub mod tabulated;
 mod tensor;
 pub mod values;
 
-pub use config::{Config, ConfigEntry, ConfigValue, OptionFault};
+pub use config::{Config, ConfigEntry, ConfigValue, HOST_NAMES, OptionFault};
 pub use contract::{Format, Optimizer, Sink, Step};
 pub use conventions::Conventions;
 pub use descriptor::{BuildInfo, Descriptor, PluginKind};

@@ -221,7 +221,7 @@ mod tests {
     fn ids_beyond_the_vocabulary_are_refused() {
         let mut batches = batches(1);
         batches.corpus.train = Tokens::Memory([vec![0; 9], vec![256; 9]].concat());
-        let refused = (0..20).find_map(|index| batches.train(index).err()).unwrap();
+        let refused = (0..20).find_map(|index| batches.train(index, 0).err()).unwrap();
         assert_eq!(refused.message, "token id 256 is beyond the vocabulary of 256");
     }
 }

@@ -370,6 +370,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn sinks_may_not_take_the_names_of_these_files() {
+        for name in [STATUS, CONFIG, WEIGHTS, LOCK, crate::events::EVENTS] {
+            assert!(altgrad_plugin_api::HOST_NAMES.contains(&name), "{name}");
+        }
+    }
+
     /// Before a run begins, and without making anything.
     #[test]
     #[cfg(target_os = "linux")]

@@ -4,10 +4,7 @@
 //! The run file identifies the run; a variable applies where the run file leaves an option empty. `WANDB_DIR` is not
 //! followed: a sink writes inside its run folder only. Refuses names that a server would refuse.
 
-use std::{
-    path::{Component, Path},
-    time::Duration,
-};
+use std::time::Duration;
 
 use altgrad_plugin_api::{AlertLevel, Config, OptionSpec, PluginError, texts};
 use serde::{Deserialize, Serialize};
@@ -171,7 +168,7 @@ impl Options {
             base_url,
             names_server,
             identity,
-            folder: inside(config.text("folder")?)?,
+            folder: folder(config)?,
             interval: seconds("interval_s")?,
             finish_timeout: seconds("finish_timeout_s")?,
             alert_level: match config.text("alert_level")? {
@@ -226,13 +223,13 @@ fn checked_url(url: &str) -> Result<String, PluginError> {
     Ok(url.trim_end_matches('/').to_string())
 }
 
-/// A folder inside the run folder.
-fn inside(folder: &str) -> Result<String, PluginError> {
-    let plain = Path::new(folder).components().all(|part| matches!(part, Component::Normal(_)));
-    if folder.is_empty() || !plain {
-        return Err(refused("folder", folder, "must be inside the run folder: no absolute path, no `..`"));
+/// A folder inside the run folder, for the sink alone.
+fn folder(config: &Config) -> Result<String, PluginError> {
+    let folder = config.path_inside("folder")?;
+    if folder.as_os_str().is_empty() {
+        return Err(refused("folder", config.text("folder")?, "must be a folder below the run folder"));
     }
-    Ok(folder.to_string())
+    Ok(folder.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
