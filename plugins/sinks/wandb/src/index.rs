@@ -39,6 +39,9 @@ pub(crate) struct Begin {
     pub resume_step: Option<u64>,
     /// Name of the machine.
     pub host: Option<String>,
+    /// The run folder, by its inode; earlier versions do not state it.
+    #[serde(default)]
+    pub folder: Option<u64>,
     /// Seconds since 1970.
     pub started: f64,
     /// The run file as W&B's config.

@@ -57,6 +57,11 @@ impl Remote {
         Self { path, entity, project, finished: true, ..Self::default() }.save()
     }
 
+    /// Nothing is known of another run or server.
+    pub(crate) fn forgotten(self) -> Self {
+        Self { path: self.path, ..Self::default() }
+    }
+
     /// Writes it down.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use crate::{
     json,
     key::Key,
     lock::lock,
-    naming::{Kept, identity},
+    naming::{Anew, Kept, folder_number, identity},
     offline,
     options::{Identity, Mode, Options},
     pace::Pace,
@@ -40,6 +40,8 @@ pub(crate) struct OpenRun {
     shared: Arc<Shared>,
     /// The run folder, as messages show it.
     run_folder: String,
+    /// The run folder, by its inode.
+    number: Option<u64>,
     folder: PathBuf,
     mode: Mode,
     finish_timeout: Duration,
@@ -63,6 +65,23 @@ fn cut_off(folder: &Path, rows: u64) -> u64 {
     let counted = counted.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
     let counted = counted.and_then(|counted| counted.get("rows")?.as_u64());
     counted.map_or(0, |counted| counted.saturating_sub(rows))
+}
+
+/// Tells the user that the rows go to a run that the server does not have from here; `from` is the step before which none are in the folder.
+fn announce(anew: Anew, identity: &Identity, from: Option<u64>) {
+    let Identity { run_id, base_url, .. } = identity;
+    let server = base_url.as_deref().unwrap_or("the server");
+    let why = match anew {
+        Anew::Copy => format!(
+            "the run folder is a copy: its rows go to the new run `{run_id}` (resume = \"allow\" continues the original's)"
+        ),
+        Anew::Server => {
+            format!("the run continues on another server: its rows go to run `{run_id}` of {server}")
+        }
+    };
+    let lacks =
+        from.map(|step| format!("; it lacks the steps before {step}, which this folder does not have"));
+    say(&(why + &lacks.unwrap_or_default()));
 }
 
 /// Name of the spool.
@@ -114,7 +133,8 @@ impl OpenRun {
         if let Some(gap) = gap {
             return Err(PluginError::new(ErrorKind::GAP, format!("`{}`: {gap}", path.display())));
         }
-        let identity = identity(options, only_upload, index.begin.as_ref(), kept.as_ref())?;
+        let number = folder_number(Path::new(&run_folder));
+        let (identity, anew) = identity(options, (only_upload, number), index.begin.as_ref(), kept.as_ref())?;
         let base_url = identity.base_url.as_ref().unwrap_or(&options.base_url);
         let key = Key::find(base_url, environment);
         let known_key = key.as_ref().ok().cloned().or_else(|| Key::of_environment(environment));
@@ -122,6 +142,14 @@ impl OpenRun {
         let runtime_before = kept.as_ref().map_or(0.0, |kept| kept.runtime);
         let repeats = resume_step.filter(|_| !only_upload);
         let mut remote = Remote::open(&folder);
+        if let Some(anew) = anew {
+            remote = remote.forgotten();
+            announce(
+                anew,
+                &identity,
+                resume_step.filter(|_| index.rows.first().is_none_or(|row| row.step > 0)),
+            );
+        }
         let was_finished = std::mem::take(&mut remote.finished);
         let mut journal = Journal::open(&path, spool, &index, repeats, runtime_before, shared.clone())
             .map_err(|error| PluginError::io(&path, error))?;
@@ -130,12 +158,14 @@ impl OpenRun {
                 identity: identity.clone(),
                 name: run.name.to_string(),
                 // A generated id is ours; a chosen one must be in the checkpoint, or have been uploaded from here.
-                continues: was_finished
-                    || kept.is_some_and(|kept| kept.claimed || options.identity.run_id.is_empty()),
+                continues: anew.is_none()
+                    && (was_finished
+                        || kept.is_some_and(|kept| kept.claimed || options.identity.run_id.is_empty())),
                 resume_step,
                 host: fs::read_to_string("/proc/sys/kernel/hostname")
                     .ok()
                     .map(|name| name.trim().to_string()),
+                folder: number,
                 started: now(),
                 config: toml::from_str(run.config_toml.as_str()).map(json::from_toml).unwrap_or_default(),
             };
@@ -157,6 +187,7 @@ impl OpenRun {
             known_key,
             shared,
             run_folder,
+            number,
             folder,
             ended,
             cut_off,
@@ -184,7 +215,7 @@ impl OpenRun {
         let Identity { run_id, project, entity, base_url, .. } = self.identity.clone();
         let claimed = self.shared.lock().report.claimed;
         let (runtime, rows) = (self.journal.runtime(), Some(self.journal.logged()));
-        let kept = Kept { run_id, project, entity, base_url, claimed, runtime, rows };
+        let kept = Kept { run_id, project, entity, base_url, claimed, runtime, rows, folder: self.number };
         Ok(serde_json::to_vec(&kept).unwrap_or_default())
     }
 

@@ -254,3 +254,96 @@ fn other_spools_stay() {
         assert!(rig.path("wandb/spool.log").exists());
     }
 }
+
+/// Copies a folder as `cp -r` does.
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().flatten() {
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to)
+        } else {
+            drop(std::fs::copy(entry.path(), to).unwrap())
+        }
+    }
+}
+
+/// A run of 20 rows that the server has, and a copy of its folder.
+fn copied(server: &Server) -> (Rig, Rig, Vec<u8>) {
+    let (rig, other) = (Rig::new(&server.url), Rig::new(&server.url));
+    let mut sink = rig.open(None);
+    log_all(&mut sink, 0..20);
+    let state = sink.state().unwrap();
+    sink.finish(RunOutcome::INTERRUPTED).unwrap();
+    copy(&rig.path("wandb"), &other.path("wandb"));
+    (rig, other, state)
+}
+
+#[test]
+fn a_copy_of_a_run_folder_is_a_run_of_its_own() {
+    let server = Server::start();
+    let (rig, other, state) = copied(&server);
+    // An upload of what is left goes to the run of the copy's rows, which has all.
+    other.upload().unwrap();
+    for (rig, until) in [(&rig, 25), (&other, 30)] {
+        let mut sink = rig.try_open(Some(20), &state).unwrap();
+        log_all(&mut sink, 20..until);
+        sink.finish(RunOutcome::INTERRUPTED).unwrap();
+    }
+    let lengths = || {
+        let mut lengths: Vec<_> = server.state().runs.values().map(|run| run.history.len()).collect();
+        lengths.sort_unstable();
+        lengths
+    };
+    assert_eq!(lengths(), [25, 30]);
+    let runs: Vec<_> = server.state().runs.values().map(|run| parsed(&run.history)).collect();
+    runs.iter().for_each(|rows| assert_rows(rows, rows.len() as u64));
+    // From then on the copy has its own identity.
+    let mut sink = other.try_open(Some(30), &state).unwrap();
+    log_all(&mut sink, 30..35);
+    sink.finish(RunOutcome::COMPLETED).unwrap();
+    assert_eq!(lengths(), [25, 35]);
+}
+
+#[test]
+fn a_copy_continues_the_original_s_run_if_that_is_said_and_a_renamed_folder_always() {
+    let server = Server::start();
+    let (_, other, state) = copied(&server);
+    let other = other.text("resume", "allow");
+    let mut sink = other.try_open(Some(20), &state).unwrap();
+    log_all(&mut sink, 20..25);
+    sink.finish(RunOutcome::INTERRUPTED).unwrap();
+    assert_rows(&parsed(&server.run().history), 25);
+
+    let server = Server::start();
+    let mut rig = Rig::new(&server.url);
+    rig.run = rig.path("before");
+    std::fs::create_dir(&rig.run).unwrap();
+    let mut sink = rig.open(None);
+    log_all(&mut sink, 0..10);
+    let state = sink.state().unwrap();
+    sink.finish(RunOutcome::INTERRUPTED).unwrap();
+    let after = rig.run.with_file_name("after");
+    std::fs::rename(&rig.run, &after).unwrap();
+    rig.run = after;
+    let mut sink = rig.try_open(Some(10), &state).unwrap();
+    log_all(&mut sink, 10..20);
+    sink.finish(RunOutcome::COMPLETED).unwrap();
+    assert_rows(&parsed(&server.run().history), 20);
+}
+
+#[test]
+fn another_server_gets_the_run_from_its_first_row() {
+    let (first, second) = (Server::start(), Server::start());
+    let mut rig = Rig::new(&first.url);
+    let mut sink = rig.open(None);
+    log_all(&mut sink, 0..20);
+    let state = sink.state().unwrap();
+    sink.finish(RunOutcome::INTERRUPTED).unwrap();
+    rig.url.clone_from(&second.url);
+    let mut sink = rig.try_open(Some(20), &state).unwrap();
+    log_all(&mut sink, 20..30);
+    sink.finish(RunOutcome::COMPLETED).unwrap();
+    assert_eq!(first.run().history.len(), 20);
+    assert_rows(&parsed(&second.run().history), 30);
+}
