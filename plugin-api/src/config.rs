@@ -13,7 +13,7 @@ use crate::stable::{
     std_types::{RStr, RString, RVec},
 };
 
-use crate::{OptionDefault, OptionSpec, PluginError};
+use crate::{OptionDefault, OptionSpec, PluginError, options::written};
 
 /// The value of one option.
 #[repr(u8)]
@@ -37,7 +37,7 @@ impl OptionSpec {
         let out_of_range = |number: f64| !(self.min..=self.max).contains(&number);
         match value {
             ConfigValue::Float(number) if out_of_range(*number) => {
-                Some(format!("must be {}, found {number}", self.range_in_words()))
+                Some(format!("must be {}, found {}", self.range_in_words(), written(*number)))
             }
             ConfigValue::Integer(number) if out_of_range(*number as f64) => {
                 Some(format!("must be {}, found {number}", self.range_in_words()))
@@ -317,5 +317,14 @@ mod tests {
         for text in of_the_host.chain(more) {
             assert!(path(&text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn numbers_of_many_digits_are_written_with_an_exponent() {
+        let option = OptionSpec::float("eps", 1e-8).range(1e-30, 1.0);
+        let refusal = option.refuses(&ConfigValue::Float(0.0));
+        assert_eq!(refusal.as_deref(), Some("must be between 1e-30 and 1, found 0"));
+        let refusal = option.refuses(&ConfigValue::Float(1e36));
+        assert_eq!(refusal.as_deref(), Some("must be between 1e-30 and 1, found 1e36"));
     }
 }

@@ -123,12 +123,13 @@ impl OptionSpec {
     /// The allowed range: "between 0 and 1". The largest number as a limit only excludes infinity.
     pub(crate) fn range_in_words(&self) -> String {
         let is_bound = |limit: f64| limit.abs() < f64::MAX;
+        let [min, max] = [self.min, self.max].map(written);
         match (is_bound(self.min), is_bound(self.max)) {
-            (true, true) => format!("between {} and {}", self.min, self.max),
-            (true, false) if self.max.is_finite() => format!("at least {} and finite", self.min),
-            (true, false) => format!("at least {}", self.min),
-            (false, true) if self.min.is_finite() => format!("at most {} and finite", self.max),
-            (false, true) => format!("at most {}", self.max),
+            (true, true) => format!("between {min} and {max}"),
+            (true, false) if self.max.is_finite() => format!("at least {min} and finite"),
+            (true, false) => format!("at least {min}"),
+            (false, true) if self.min.is_finite() => format!("at most {max} and finite"),
+            (false, true) => format!("at most {max}"),
             (false, false) => "finite".into(),
         }
     }
@@ -137,6 +138,12 @@ impl OptionSpec {
     pub(crate) fn allows(&self, text: &str) -> bool {
         self.choices.iter().any(|choice| choice == text)
     }
+}
+
+/// A number as a person writes it: 1000000, 1e-30.
+pub(crate) fn written(number: f64) -> String {
+    let is_plain = number == 0.0 || !number.is_finite() || (1e-4..1e9).contains(&number.abs());
+    if is_plain { number.to_string() } else { format!("{number:e}") }
 }
 
 #[cfg(test)]

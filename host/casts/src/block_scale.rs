@@ -21,8 +21,7 @@ impl Scaling {
     /// [`Self::tensor_scale`] of all blocks.
     #[must_use]
     pub fn pair(&self, range: &Range, block: &BlockStatistics, tensor: Option<&TensorScale>) -> [f32; 2] {
-        let BlockScale { encode, decode, .. } = self.scale(range, block, tensor);
-        [encode, decode]
+        self.scale(range, block, tensor).pair()
     }
 
     /// [`Self::pair`] of each of some blocks with these largest finite magnitudes, where scales depend on nothing else
@@ -30,9 +29,7 @@ impl Scaling {
     pub fn pairs(&self, range: &Range, amax: &[f32], tensor: Option<&TensorScale>, pairs: &mut [[f32; 2]]) {
         let (scaling, range) = (*self, *range);
         for (pair, &amax) in pairs.iter_mut().zip(amax) {
-            let BlockScale { encode, decode, .. } =
-                scaling.scale(&range, &BlockStatistics::of_amax(amax), tensor);
-            *pair = [encode, decode];
+            *pair = scaling.scale(&range, &BlockStatistics::of_amax(amax), tensor).pair();
         }
     }
 

@@ -173,6 +173,13 @@ impl BlockScale {
         Self { encode, decode, stored: decode, code: None }
     }
 
+    /// The encode and decode scale for fake quantization. Where the decode scale is 0, all elements become 0; an encode scale of 1 / 0 would
+    /// count them as overflow.
+    #[inline(always)]
+    pub(crate) fn pair(self) -> [f32; 2] {
+        [if self.decode == 0.0 { f32::MIN_POSITIVE } else { self.encode }, self.decode]
+    }
+
     pub(crate) fn nan(code: Option<u8>) -> Self {
         Self { encode: f32::NAN, decode: f32::NAN, stored: f32::NAN, code }
     }

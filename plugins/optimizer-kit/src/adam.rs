@@ -49,11 +49,14 @@ impl Adam {
     /// The usual default of [`Self::eps`], for gradients in weight units.
     pub const EPS: f64 = 1e-8;
 
-    /// The term that keeps the denominator above zero. `default` is in units of the gradient that goes into the
-    /// moments.
+    /// The least eps.
+    pub const LEAST_EPS: f64 = 1e-30;
+
+    /// The term that keeps the denominator above zero, in f32: with 0, an element without a gradient so far would become 0/0. `default` is in
+    /// units of the gradient that goes into the moments.
     #[must_use]
     pub const fn eps(default: f64) -> OptionSpec {
-        OptionSpec::float("eps", default).range(0.0, 1.0).help(
+        OptionSpec::float("eps", default).range(Self::LEAST_EPS, 1.0).help(
             "Added to the root of the mean square, in gradient units; keeps tiny gradients from full steps",
         )
     }

@@ -103,7 +103,7 @@ impl Optimizer for StiffnessAdamW {
         OptionSpec::float("power", 1.0)
             .range(-4.0, 4.0)
             .help("Exponent of the relative spacing, for `power`; 0 is AdamW, 1 steps in proportion to spacing"),
-        OptionSpec::float("pre_eps", 1e-16).range(0.0, 1.0).help(
+        OptionSpec::float("pre_eps", 1e-16).range(Adam::LEAST_EPS, 1.0).help(
             "For `pre`: in place of eps on a grid, because gradients times the spacing are smaller than gradients",
         ),
         Schedule::SHAPE,

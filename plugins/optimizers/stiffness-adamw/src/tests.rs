@@ -59,7 +59,7 @@ fn power_zero_is_adamw_to_the_bit() {
 /// Adam's step does not depend on the length of gradients, and a power of two loses no bit.
 #[test]
 fn pre_on_an_even_grid_is_adamw_to_the_bit() {
-    let optimizer = stiff(&[("placement", text("pre")), ("eps", float(0.0)), ("pre_eps", float(0.0))]);
+    let optimizer = stiff(&[("placement", text("pre")), ("eps", float(1e-30)), ("pre_eps", float(1e-30))]);
     let [_, e1m6, _, _, e4m3, ..] = specs();
     let [on, plain] = with_and_without_grid(&optimizer, &e1m6, 2.0);
     assert_eq!(on.w, plain.w);
@@ -82,7 +82,7 @@ fn pre_has_an_eps_below_gradients_times_the_spacing() {
 
 /// The first step of Adam has length 1 in units of the learning rate: eps = 0, no decay.
 fn first_step(given: &[(&str, ConfigValue)], spec: &FormatSpec, scale: f32, w: &[f32], lr: f64) -> Vec<f32> {
-    let plain = [("eps", float(0.0)), ("weight_decay", float(0.0))];
+    let plain = [("eps", float(1e-30)), ("weight_decay", float(0.0))];
     let optimizer = stiff(&[given, &plain].concat());
     let mut param = Param::new(&[w.len() as u64, 1], w).on(spec, scale);
     let grad: Vec<f32> = (0..w.len()).map(|i| if i % 2 == 0 { 0.1 } else { -7.0 }).collect();
@@ -143,7 +143,7 @@ fn the_schedule_multiplies_the_factor() {
         ("schedule", text("linear")),
         ("schedule_updates", ConfigValue::Integer(2)),
         ("schedule_end", float(0.5)),
-        ("eps", float(0.0)),
+        ("eps", float(1e-30)),
     ];
     let optimizer = stiff(&given);
     let mut param = Param::new(&[1], &[1.0]).on(&e1m6, 1.0);

@@ -5,7 +5,7 @@ use super::*;
 /// One coordinate after one step: eps = 0 makes the first step the learning rate, but for f32's last bits, against the
 /// gradient's sign.
 fn stepped(given: &[(&str, ConfigValue)], format: Minifloat, from: f32, codes: f64) -> Param {
-    let optimizer = manifold(&[given, &[("eps", float(0.0))]].concat());
+    let optimizer = manifold(&[given, &[("eps", float(1e-30))]].concat());
     let mut param = Param::new(&[1], &[from]).on(&FormatSpec::Minifloat(format), 1.0);
     param.step(&optimizer, codes.abs(), 1, &[-(codes.signum() as f32)]).unwrap();
     param
@@ -89,7 +89,7 @@ fn codes_shrink_below_a_power_of_two_and_the_linear_retraction_does_not_see_it()
 #[test]
 fn decode_tables_have_codes_too() {
     let spec = FormatSpec::Table([0.0, 1.0, 3.0, 7.0, -0.5, -1.0, -1.5, -2.0].to_vec().into());
-    let optimizer = manifold(&[("eps", float(0.0))]);
+    let optimizer = manifold(&[("eps", float(1e-30))]);
     let mut param = Param::new(&[3], &[0.5, 2.0, -1.75]).on(&spec, 1.0);
     param.step(&optimizer, 1.0, 1, &[1.0, -1.0, 1.0]).unwrap();
     assert_eq!(param.w, [-0.25, 5.0, -2.0]);

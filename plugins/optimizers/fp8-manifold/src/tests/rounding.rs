@@ -20,7 +20,7 @@ fn survival<const E: u32, const M: u32>(rounder: &Rounder<E, M>) {
     let w: Vec<f32> = (1..grid.max_code()).flat_map(|code| [grid.decode(code); 2]).collect();
     let grad: Vec<f32> = (0..w.len()).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
     let mut param = Param::new(&[w.len() as u64], &w).on(&FormatSpec::Minifloat(grid.spec()), 1.0);
-    param.step(&manifold(&[("eps", float(0.0))]), 0.1, 1, &grad).unwrap();
+    param.step(&manifold(&[("eps", float(1e-30))]), 0.1, 1, &grad).unwrap();
     let mut moved = vec![0u32; w.len()];
     for step in 0..400 {
         for (i, word) in words(step, w.len()).into_iter().enumerate() {
