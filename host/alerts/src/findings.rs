@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use altgrad_config::AlertsSection;
 use altgrad_metrics::{
-    AlertDefinition, AlertKind, Condition, MetricDefinition, MetricId, MetricRecord, Over, alert,
+    AlertDefinition, AlertKind, Condition, MetricDefinition, MetricId, MetricRecord, Over, Role, alert,
     families::{gradients::GRAD_NORM_L2, training},
 };
 
 use super::{
     evaluation::Evaluation,
-    loss_window::{Rise, STEPS},
+    loss_window::{self, Rise, STEPS},
 };
 
 /// The result of evaluating one kind of alert on a record.
@@ -77,7 +77,8 @@ fn beyond(
         Some(measured) => measured,
         None => return Verdict::Missing,
     };
-    let is_below = matches!(alert.condition, Condition::Below | Condition::BelowFirst);
+    let is_below =
+        matches!(alert.condition, Condition::Below | Condition::BelowOfGradient | Condition::BelowFirst);
     let wrong = |value: f64, limit: f64| if is_below { value < limit } else { value > limit };
     // Of equal ones the last: layers come after their sums.
     let worst =
@@ -87,7 +88,7 @@ fn beyond(
     };
     let (unit, finding) = (definition.unit, alert.finding);
     let than = match alert.condition {
-        Condition::Below => format!("less than {}", unit.format(limit)),
+        Condition::Below | Condition::BelowOfGradient => format!("less than {}", unit.format(limit)),
         Condition::BelowFirst => format!("less than {limit} times its first value"),
         Condition::Outside => format!("more than {limit} or less than its inverse"),
         _ => format!("more than {}", unit.format(limit)),
@@ -125,6 +126,9 @@ fn candidates<'a>(
         Condition::Above | Condition::AboveAtHighRate | Condition::Below => {}
         Condition::AboveOverRole => {
             values.retain(|measured| measured.id.over == Over::All && measured.id.statistic.role.is_some())
+        }
+        Condition::BelowOfGradient => {
+            values.retain(|measured| measured.id.statistic.role.is_some_and(Role::is_gradient));
         }
         Condition::Outside => {
             values.iter_mut().for_each(|measured| measured.held = measured.value.max(measured.value.recip()));
@@ -182,10 +186,20 @@ pub(super) fn rose(rise: Option<Rise>) -> Verdict {
     Verdict::Bad(Finding { place, value: Some(median), text })
 }
 
+/// A loss below this is that of a corpus with nothing left to learn, nats per token.
+const LEARNED: f64 = 0.01;
+
+/// True if a model knows more than the frequencies of tokens: its training loss is below the unigram entropy of the corpus, both in nats
+/// per token, or close to 0.
+#[must_use]
+pub fn has_learned(loss: f64, entropy: f64) -> bool {
+    loss < entropy.max(LEARNED)
+}
+
 /// The verdict on the median of the training loss, compared with the unigram entropy of the corpus in nats
 /// per token.
 pub(super) fn learned_nothing(median: f64, entropy: f64) -> Verdict {
-    if median < entropy {
+    if has_learned(median, entropy) {
         return Verdict::Fine;
     }
     let text = format!(
@@ -221,10 +235,12 @@ pub(super) fn held_out_loss(record: &MetricRecord) -> Option<f64> {
     value(record, &training::VAL_LOSS)
 }
 
-/// The verdict on an evaluation: its loss is higher than the previous one; a loss that is not finite counts
-/// as higher.
+/// The verdict on an evaluation: its loss is higher than the previous one, and above the best by more than a fiftieth; a loss that is not
+/// finite counts as higher.
 pub(super) fn rising(loss: f64, previous: Option<f64>, best: Option<Evaluation>) -> Verdict {
-    if loss.is_finite() && previous.is_none_or(|previous| loss <= previous) {
+    let is_higher = previous.is_some_and(|previous| loss > previous)
+        && best.is_none_or(|best| loss_window::has_risen(loss, best.loss));
+    if loss.is_finite() && !is_higher {
         return Verdict::Fine;
     }
     let than =

@@ -24,6 +24,7 @@ use altgrad_plugin_api::AlertLevel;
 use altgrad_run_folder::events::Event;
 
 pub use evaluation::Evaluation;
+pub use findings::has_learned;
 use findings::{Finding, Thresholds, Verdict};
 pub use state::AlertState;
 
@@ -199,6 +200,11 @@ impl Alerts {
     fn evaluation(&mut self, record: &MetricRecord) -> Verdict {
         let Some(loss) = findings::held_out_loss(record) else { return Verdict::Missing };
         let verdict = findings::rising(loss, self.state.previous, self.state.best);
+        // Without a rise of the training loss the model only generalizes less.
+        let verdict = match self.state.training_loss.is_above_lowest() {
+            Some(false) if loss.is_finite() => Verdict::Fine,
+            _ => verdict,
+        };
         self.state.previous = loss.is_finite().then_some(loss);
         if !loss.is_nan() && self.state.best.is_none_or(|best| loss < best.loss) {
             self.state.best = Some(Evaluation { step: record.step, loss });

@@ -67,6 +67,12 @@ impl LossWindow {
         (median - lowest.median > least).then_some(Rise { median, lowest: lowest.median, since: lowest.step })
     }
 
+    /// True if the median has risen above the lowest one by more than a fiftieth; `None` until the window is full.
+    pub(super) fn is_above_lowest(&self) -> Option<bool> {
+        let median = median(self.last.iter().copied())?;
+        self.lowest.map(|lowest| has_risen(median, lowest.median))
+    }
+
     /// Refuses a window that no run of `steps` steps can have: the error has the field, and its value with the reason.
     pub(super) fn check(&self, steps: u64) -> Result<(), (String, String)> {
         if self.last.len() > STEPS {
@@ -86,6 +92,11 @@ impl LossWindow {
             None => Ok(()),
         }
     }
+}
+
+/// True if a loss lies above an earlier one by more than a fiftieth of it.
+pub(super) fn has_risen(loss: f64, before: f64) -> bool {
+    loss - before > LEAST_RISE * before.abs()
 }
 
 /// The standard deviation of a window of this median, estimated from its median absolute deviation.

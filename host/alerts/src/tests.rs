@@ -25,6 +25,7 @@ const QUICK: AlertsSection = AlertsSection {
     kurtosis_threshold: Threshold::Above(10.0),
     kurtosis_growth: 0.0,
     sqnr_threshold: Threshold::Off,
+    gradient_sqnr_threshold: Threshold::Above(1.0),
     gradient_cosine_threshold: Threshold::Above(0.5),
     gradient_norm_threshold: Threshold::Above(2.0),
     attention_logit_threshold: Threshold::Above(100.0),
@@ -107,7 +108,7 @@ fn every_kind_has_a_level() {
     let errors = [AlertKind::NanLoss, AlertKind::NanGrad, AlertKind::Divergence, AlertKind::LossRise];
     assert!(of(Severity::Error).eq(errors));
     assert!(of(Severity::Information).eq([AlertKind::Kurtosis, AlertKind::RankCollapse]));
-    assert_eq!(of(Severity::Warning).count(), 9);
+    assert_eq!(of(Severity::Warning).count(), 10);
 }
 
 #[test]
@@ -207,6 +208,49 @@ fn a_loss_that_keeps_rising_is_divergence() {
     assert_eq!(see(1.0), (0, Some(5)), "it is not forgotten");
     assert_eq!(bench.alerts.best(), Some(Evaluation { step: 7, loss: 1.0 }));
     assert_eq!(bench.counts(), [(AlertKind::Divergence, 1)]);
+}
+
+#[test]
+fn losses_around_the_best_are_no_divergence() {
+    let mut bench = Bench::new(QUICK);
+    let mut see = |loss| (bench.see(&[("val/loss", loss)]).len(), bench.alerts.diverged_at());
+    let losses = [2.0, 2.01, 2.02, 2.03];
+    assert!(losses.iter().all(|&loss| see(loss) == (0, None)), "within a fiftieth of the best");
+    assert_eq!([see(2.05), see(2.06)], [(0, None), (1, Some(5))]);
+}
+
+#[test]
+fn a_held_out_loss_that_rises_while_the_training_loss_falls_is_no_divergence() {
+    let mut bench = Bench::new(QUICK);
+    for step in 0..80 {
+        let falling = ("train/loss", 3.0 - 0.01 * f64::from(step));
+        assert_eq!(bench.kinds(&[falling]), [], "until the window is full the training loss is unknown");
+        if step >= 40 {
+            assert_eq!(bench.kinds(&[("val/loss", 2.0 + f64::from(step))]), [], "{step}");
+        }
+    }
+    assert_eq!(bench.kinds(&[("train/loss", 2.0), ("val/loss", f64::NAN)]), []);
+    assert_eq!(bench.kinds(&[("train/loss", 2.0), ("val/loss", f64::NAN)]), [AlertKind::Divergence]);
+    // Both rise.
+    let mut bench = Bench::new(AlertsSection { loss_rise_threshold: Threshold::Off, ..QUICK });
+    let mut see = |train, held_out| bench.kinds(&[("train/loss", train), ("val/loss", held_out)]);
+    let calm: Vec<_> = (0..40).flat_map(|_| see(2.0, 2.0)).collect();
+    let risen: Vec<_> = (0..40).flat_map(|step| see(3.0, 2.5 + f64::from(step))).collect();
+    assert_eq!((calm.len(), risen[0]), (0, AlertKind::Divergence));
+}
+
+#[test]
+fn gradients_of_which_rounding_leaves_little() {
+    let mut bench = Bench::new(QUICK);
+    // One element of 128 carries all of a logit's gradient, and saturates.
+    let rate = ("quant/grad/overflow_rate/wte.weight", 1.0 / 128.0);
+    let weights = [("quant/sqnr_db", 0.1), ("quant/weight/sqnr_db/wte.weight", 0.1)];
+    assert_eq!(bench.kinds(&[rate, weights[0], weights[1], ("quant/grad/sqnr_db/wte.weight", 1.0)]), []);
+    let place = "quant/grad/sqnr_db/wte.weight";
+    let few = [("quant/grad/sqnr_db", 0.5), (place, 0.14)];
+    assert_eq!(bench.see(&few), [(AlertKind::GradientSqnr, Some(place.into()))]);
+    let mut bench = Bench::new(QUICK);
+    assert_eq!(bench.kinds(&[("quant/grad/sqnr_db", 0.5)]), [AlertKind::GradientSqnr]);
 }
 
 #[test]
@@ -429,6 +473,13 @@ fn a_model_that_knows_no_more_than_how_often_tokens_occur() {
     bench.alerts = bench.alerts.with_facts(facts);
     assert_eq!(losses(&mut bench, 3.0, 40), [], "until the window is full and warm-up over for 30 steps");
     assert_eq!(losses(&mut bench, 3.0, 1), [AlertKind::NoLearning]);
+    // A corpus of one token has nothing to learn, once its frequency is known.
+    for (loss, fires) in [(3e-6, 0), (0.02, 1)] {
+        let mut bench = Bench::new(config);
+        bench.alerts = bench.alerts.with_facts(RunFacts { unigram_entropy: Some(0.0), ..facts });
+        let fired = (0..60).flat_map(|_| bench.kinds(&[("train/loss", loss)]));
+        assert_eq!(fired.count(), fires, "{loss}");
+    }
     let mut off = Bench::new(AlertsSection { no_learning_steps: 0, ..config });
     off.alerts = off.alerts.with_facts(facts);
     assert_eq!(losses(&mut off, 3.0, 60), []);

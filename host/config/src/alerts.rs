@@ -39,6 +39,9 @@ pub struct AlertsSection {
     /// SQNR in dB below which overflow and underflow at a place raise alerts; `"off"`: at any value. At 6 dB the noise
     /// has a quarter of the signal's energy.
     pub sqnr_threshold: Threshold,
+    /// [`rounding::GRADIENT_SQNR_ALERT`].
+    #[schemars(description = rounding::GRADIENT_SQNR_ALERT.key_text)]
+    pub gradient_sqnr_threshold: Threshold,
     /// [`fidelity::GRADIENT_COSINE_ALERT`].
     #[schemars(description = fidelity::GRADIENT_COSINE_ALERT.key_text)]
     pub gradient_cosine_threshold: Threshold,
@@ -54,11 +57,13 @@ pub struct AlertsSection {
     /// Rise of the training loss above its lowest median, in units of its noise and at least 2 % of the loss. Medians and noise (1.4826
     /// times the median absolute deviation) are those of 40 steps.
     pub loss_rise_threshold: Threshold,
-    /// Steps after warm-up until the median of the training loss must be below the unigram entropy of the corpus; 0 = off.
+    /// Steps after warm-up until the median of the training loss must be below the unigram entropy of the corpus, or below 0.01 nats per
+    /// token; 0 = off.
     pub no_learning_steps: u64,
     /// Consecutive measurements above a threshold that raise an alert. With more than 1, a single batch raises none.
     pub patience: u64,
-    /// Evaluations in a row, each with a higher loss than the one before, after which a run counts as diverged; 0 = off.
+    /// Evaluations in a row, each with a higher loss than the one before and more than 2 % above the best, after which a run counts as
+    /// diverged; 0 = off. They count only while the training loss, too, is more than 2 % above its lowest (medians of 40 steps).
     pub divergence_patience: u64,
     /// Steps in a row with a NaN or infinite loss or gradient after which the run ends; 0 = never.
     pub nan_patience: u64,
@@ -79,6 +84,7 @@ impl Default for AlertsSection {
             kurtosis_threshold: Threshold::Above(codes::KURTOSIS_ALERT.default),
             kurtosis_growth: 100.0,
             sqnr_threshold: Threshold::Above(6.0),
+            gradient_sqnr_threshold: Threshold::Above(rounding::GRADIENT_SQNR_ALERT.default),
             gradient_cosine_threshold: Threshold::Above(fidelity::GRADIENT_COSINE_ALERT.default),
             gradient_norm_threshold: Threshold::Above(fidelity::GRADIENT_NORM_ALERT.default),
             attention_logit_threshold: Threshold::Above(attention::ATTENTION_LOGIT_ALERT.default),
@@ -106,6 +112,7 @@ impl AlertsSection {
             AlertKind::AttentionLogit => self.attention_logit_threshold,
             AlertKind::CodeSaturation => self.code_saturation_threshold,
             AlertKind::Kurtosis => self.kurtosis_threshold,
+            AlertKind::GradientSqnr => self.gradient_sqnr_threshold,
             AlertKind::GradientCosine => self.gradient_cosine_threshold,
             AlertKind::GradientNorm => self.gradient_norm_threshold,
             AlertKind::RankCollapse => self.stable_rank_threshold,

@@ -36,6 +36,8 @@ pub enum AlertKind {
     Sparsity,
     /// Scores of attention that make its softmax a choice of one position.
     AttentionLogit,
+    /// Gradients of which rounding leaves less signal than noise.
+    GradientSqnr,
 }
 
 /// The severity of an alert.
@@ -52,7 +54,7 @@ pub enum Severity {
 
 impl AlertKind {
     /// All kinds, in their order.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::NanLoss,
         Self::NanGrad,
         Self::Divergence,
@@ -68,6 +70,7 @@ impl AlertKind {
         Self::RankCollapse,
         Self::Sparsity,
         Self::AttentionLogit,
+        Self::GradientSqnr,
     ];
 
     /// The name in events, sinks and `run.json`.
@@ -89,6 +92,7 @@ impl AlertKind {
             Self::RankCollapse => "rank_collapse",
             Self::Sparsity => "sparsity",
             Self::AttentionLogit => "attention_logit",
+            Self::GradientSqnr => "gradient_sqnr",
         }
     }
 
@@ -108,6 +112,7 @@ impl AlertKind {
             Self::RankCollapse => Some("stable_rank_threshold"),
             Self::Sparsity => Some("sparsity_threshold"),
             Self::AttentionLogit => Some("attention_logit_threshold"),
+            Self::GradientSqnr => Some("gradient_sqnr_threshold"),
         }
     }
 

@@ -102,6 +102,8 @@ pub enum Condition {
     AboveAndDoubled,
     /// Above the threshold over all layers of a role.
     AboveOverRole,
+    /// Below the threshold for gradients: those of a layer, or of a role over all layers.
+    BelowOfGradient,
     /// Above the threshold or below its inverse, over all layers.
     Outside,
     /// Below its first value at the same place times the threshold.

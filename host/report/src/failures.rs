@@ -153,7 +153,7 @@ fn never_learned(run: &Run) -> Option<RunFailure> {
     let (Tail { from, mean }, entropy) = (run.curve(LOSS)?.tail(END)?, run.status.unigram_entropy?);
     let evidence =
         format!("{mean:.4} nats/token from step {from} on; the corpus's unigram entropy is {entropy:.4}");
-    (mean >= entropy).then_some(RunFailure { class: "never learned", evidence })
+    (!altgrad_alerts::has_learned(mean, entropy)).then_some(RunFailure { class: "never learned", evidence })
 }
 
 /// The training loss has stopped falling halfway.
@@ -296,7 +296,7 @@ fn stopped(run: &Run) -> Option<RunFailure> {
     let due = run.config.get("train.max_steps").and_then(|steps| steps.parse::<u64>().ok());
     let of = due.map_or(String::new(), |due| format!(" of {due}"));
     let evidence = match run.state {
-        RunState::Failed => {
+        RunState::Failed | RunState::NotFinite => {
             let error = run.status.error.clone().unwrap_or_else(|| "no reason is recorded".into());
             format!("after {done}{of} steps: {error}")
         }

@@ -41,7 +41,7 @@ impl MetricFamily for FidelityFamily {
         STATISTICS.iter().flat_map(|(definition, _)| of(definition)).collect()
     }
 
-    /// No value where a gradient or its shadow is zero.
+    /// No value where a gradient or its shadow is zero or not finite.
     fn record(setup: &MetricSetup<'_>, agreement: Option<&[Agreement]>, record: &mut MetricRecord) {
         let Some(agreement) = agreement else { return };
         let all = agreement.iter().fold(Agreement::default(), Agreement::add);
@@ -50,7 +50,7 @@ impl MetricFamily for FidelityFamily {
             let each: Vec<Option<f64>> = agreement.iter().map(|sums| sums.value(formula)).collect();
             let values: Vec<f64> = each.iter().flatten().copied().collect();
             let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-            let least = values.iter().copied().reduce(|a, b| if a.is_nan() || a <= b { a } else { b });
+            let least = values.iter().copied().reduce(f64::min);
             record.push_some(statistic, all.value(formula));
             record.push_some(statistic.over(Over::MeanOfLayers), mean);
             record.push_some(statistic.over(Over::LeastOfLayers), least);
@@ -82,10 +82,11 @@ impl Agreement {
         }
     }
 
-    /// The value of a statistic, which is given the two norms; `None` if one is zero.
+    /// The value of a statistic, which is given the two norms; `None` if one is zero or not finite.
     fn value(&self, statistic: Formula) -> Option<f64> {
-        let (own, shadow) = (self.own_square.sqrt(), self.shadow_square.sqrt());
-        if own != 0.0 && shadow != 0.0 { statistic(self, own, shadow) } else { None }
+        let norms = [self.own_square.sqrt(), self.shadow_square.sqrt()];
+        let [own, shadow] = norms;
+        if norms.iter().all(|norm| norm.is_normal()) { statistic(self, own, shadow) } else { None }
     }
 
     /// The L2 norm of the difference of the two; `None` if the sums, which are of f32 accuracy, do not resolve it.
@@ -173,6 +174,25 @@ mod tests {
             let found = value(&row, name);
             assert_eq!(found.is_some(), expected.is_some(), "{name}");
             assert!((found.unwrap_or(0.0) - expected.unwrap_or(0.0)).abs() < 1e-6, "{name}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn gradients_that_are_not_finite_agree_with_nothing() {
+        let recorded = |grad: [f32; 2], shadow: [f32; 2]| {
+            let mut read_back = ReadBack::default();
+            let asked = ask_agreement(&[flat(&grad)], &[flat(&shadow)], &mut read_back);
+            let (layout, quant) = (layout(), QuantContext::off());
+            let setup = MetricSetup::new(&layout, &quant, MetricsSection::default(), true);
+            let sums = agreement(&asked, &read_back.read().unwrap()).unwrap();
+            let mut row = MetricRecord::new(0);
+            FidelityFamily::record(&setup, Some(&sums), &mut row);
+            row.values.len()
+        };
+        let (nan, infinity) = ([f32::NAN; 2], [f32::INFINITY, 1.0]);
+        assert!(recorded([1.0, 2.0], [1.0, 3.0]) > 0);
+        for (grad, shadow) in [(nan, nan), (nan, [1.0, 2.0]), ([1.0, 2.0], nan), (infinity, infinity)] {
+            assert_eq!(recorded(grad, shadow), 0, "{grad:?} {shadow:?}");
         }
     }
 

@@ -11,11 +11,11 @@ use super::{
 use crate::read_back::{ReadBack, Slot, Values};
 
 /// Statistics of each parameter's gradient before clipping.
-static STATISTICS: &[Formula<Moments, f64>] = &[
-    (&families::gradients::GRAD_NORM_L2, |moments| moments.square().sqrt()),
-    (&families::gradients::GRAD_NORM_LINF, |moments| moments.largest),
+static STATISTICS: &[Formula<Moments, Option<f64>>] = &[
+    (&families::gradients::GRAD_NORM_L2, |moments| Some(moments.square().sqrt())),
+    (&families::gradients::GRAD_NORM_LINF, |moments| Some(moments.largest)),
     (&families::gradients::GRAD_SNR, Moments::signal_to_noise),
-    (&families::gradients::DEAD_FRAC, |moments| moments.dead),
+    (&families::gradients::DEAD_FRAC, |moments| moments.is_finite().then_some(moments.dead)),
 ];
 
 /// The family.
@@ -34,7 +34,7 @@ impl MetricFamily for GradientsFamily {
         let Some(moments) = moments else { return };
         for (definition, value) in STATISTICS {
             for (layer, moments) in setup.parameters.iter().zip(moments) {
-                record.push(Statistic::new(definition).of_layer(layer), value(moments));
+                record.push_some(Statistic::new(definition).of_layer(layer), value(moments));
             }
         }
     }
@@ -69,10 +69,10 @@ impl Moments {
         self.mean.is_finite() && self.largest.is_finite() && self.mean_square.is_finite()
     }
 
-    /// |mean| / (standard deviation + 1e-10).
-    fn signal_to_noise(&self) -> f64 {
+    /// |mean| / (standard deviation + 1e-10); `None` if an element is not finite.
+    fn signal_to_noise(&self) -> Option<f64> {
         let deviation = (self.mean_square - self.mean * self.mean).max(0.0).sqrt();
-        self.mean.abs() / (deviation + 1e-10)
+        self.is_finite().then(|| self.mean.abs() / (deviation + 1e-10))
     }
 }
 
@@ -152,5 +152,13 @@ mod tests {
             assert!((found - expected).abs() < 1e-6, "{name}: {found}");
         }
         assert_eq!(row.values.len(), GradientsFamily::ids(&setup).len());
+        // Norms show what is not finite; the others have no value.
+        let mut read_back = ReadBack::default();
+        let asked = ask_moments(&[flat(&[f32::NAN, 1.0]), flat(&[f32::INFINITY; 4])], &mut read_back);
+        let sums = moments(&asked, &read_back.read().unwrap()).unwrap();
+        let mut row = MetricRecord::new(0);
+        GradientsFamily::record(&setup, Some(&sums), &mut row);
+        assert!(row.values.iter().all(|(id, value)| id.to_string().contains("norm") && !value.is_finite()));
+        assert_eq!(row.values.len(), 4);
     }
 }

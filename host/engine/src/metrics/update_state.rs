@@ -184,7 +184,7 @@ mod tests {
         }
 
         let mut bytes = Vec::new();
-        tensor_file::write(update_metrics.remembered(&layout, on_device).unwrap(), &mut bytes).unwrap();
+        tensor_file::write(update_metrics.remembered(&layout, on_device).unwrap(), None, &mut bytes).unwrap();
         let file = TensorFile::parse(Path::new("meter.safetensors"), &bytes).unwrap();
         let mut resumed = new();
         resumed.restore(&layout, &update_metrics.dead_steps(), None, &file).unwrap();

@@ -14,7 +14,7 @@ use crate::{
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Gradient fidelity",
     text: "The step's gradient compared with the unquantized fp32 gradient of the same batch and weights. A value of the run \
-           takes all parameters as one vector. Values are missing if either gradient is zero.",
+           takes all parameters as one vector. Values are missing if either gradient is zero or not finite.",
     metrics: METRICS,
 };
 

@@ -10,7 +10,7 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Gradients",
-    text: "The gradient of each parameter before clipping.",
+    text: "The gradient of each parameter before clipping. If an element is not finite, only the norms have a value.",
     metrics: METRICS,
 };
 

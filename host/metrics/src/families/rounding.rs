@@ -57,6 +57,7 @@ metrics! {
     SQNR_DB = {
         name: "quant/sqnr_db",
         unit: Unit::Decibels,
+        alerts: &[&GRADIENT_SQNR_ALERT],
         report: ReportUse { curves: &[None], layers: &[Some(Role::Weight)], column: None },
         ..ROUNDING
     };
@@ -106,4 +107,14 @@ pub static SPARSITY_ALERT: AlertDefinition = AlertDefinition {
     key_text: "Fraction of the non-zero elements of a role, over all layers, that become zero, 0..1. The SQNR has no \
                effect.",
     finding: "of the non-zero elements become zero over all layers",
+};
+
+/// Gradients of which little is left, whatever fraction of their elements is changed: a few elements may carry all of a tensor.
+pub static GRADIENT_SQNR_ALERT: AlertDefinition = AlertDefinition {
+    kind: AlertKind::GradientSqnr,
+    condition: Condition::BelowOfGradient,
+    default: 1.0,
+    key_text: "Smallest SQNR in dB without an alert of the gradients of a layer. At 1 dB the noise of rounding has four fifths of the \
+               signal's energy. The fraction of elements that overflow or underflow has no effect.",
+    finding: "is the signal-to-noise ratio of rounded gradients",
 };
