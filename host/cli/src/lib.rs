@@ -1,7 +1,8 @@
 //! The command line of `altgrad-host`: commands, and the exit code of each.
 //!
 //! Exit codes: 0 success, 1 the run failed, 2 bad usage or configuration, 3 a plugin was refused or ended the process, 4 device
-//! not available or failed, 130 interrupted, 128 + N ended by signal N. `diff` returns 0 if the runs do not differ and 1 if they do, as
+//! not available or failed, 5 the run ended with NaN or infinity, 130 interrupted, 128 + N ended by signal N. `diff` returns 0 if the
+//! runs do not differ and 1 if they do, as
 //! diff(1). Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
 
 #![deny(missing_docs)]
@@ -46,7 +47,7 @@ use std::{
     process::ExitCode,
 };
 
-use altgrad_base::{diagnostic::Diagnostic, eprintln};
+use altgrad_base::{diagnostic::Diagnostic, eprintln, print};
 use altgrad_config::DeviceChoice;
 use altgrad_engine::device_faults;
 use clap::{Args, Parser, Subcommand};
@@ -68,6 +69,9 @@ enum Command {
     ///
     /// Ctrl-C and SIGTERM end the run after the current step, with a checkpoint; a second signal ends it at once. SIGUSR1 writes
     /// a checkpoint after the current step, and training continues.
+    ///
+    /// Exit code: 0 success, 1 the run failed or rows of a sink are missing, 2 bad usage or run file, 3 a plugin failed, 4 the device is not
+    /// available, 5 the run ended with NaN or infinity in its loss or weights, 130 interrupted, 128 + N ended by signal N.
     Run(run::RunArgs),
     /// Runs a matrix of run files, each in a process of its own. Completed runs are skipped, interrupted runs are resumed.
     Sweep(sweep::SweepArgs),
@@ -194,10 +198,15 @@ pub fn main() -> ExitCode {
     }
     start_log();
     let execute = || check_threads().and_then(|()| execute(command));
-    let code = device_faults::guarded(execute).unwrap_or_else(|diagnostic: Diagnostic| {
+    let failed = |diagnostic: Diagnostic| {
         eprintln!("{diagnostic}");
         ExitCode::from(diagnostic.fault.exit_code())
-    });
+    };
+    let code = device_faults::guarded(execute).unwrap_or_else(failed);
+    let code = match print::finish() {
+        Err(lost) if code == ExitCode::SUCCESS => failed(lost),
+        _ => code,
+    };
     supervise::end();
     code
 }

@@ -76,7 +76,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<ExitCode, Diagnostic> {
     let compared = |file: &PathBuf| replay::tensor_errors(layout, &values, file);
     let weights = args.weights_after.as_ref().map(compared).transpose()?;
     if let Some(file) = &args.weights_out {
-        weights::write(file, layout, &values)?;
+        weights::write(file, layout, values, None)?;
     }
     print_steps(&steps, &recording.steps);
     if let Some(weights) = &weights {

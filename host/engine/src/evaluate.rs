@@ -25,31 +25,22 @@ pub struct Evaluator {
 }
 
 impl Evaluator {
-    /// Opens the data of `model`. Rounding follows `quant`: with the scales and random bits of the model's step, if its
-    /// checkpoint exists, else with scales of the current values and the bits of step 0.
+    /// Opens the data of `model`. Rounding follows `quant`, which [`SavedModel::restore`] has prepared.
     ///
     /// # Errors
-    /// The data cannot be read or differ from those that the model was trained on, or the checkpoint is damaged.
-    pub fn new(model: SavedModel, mut quant: Quantizer, device: &ComputeDevice) -> Result<Self, Diagnostic> {
+    /// The data cannot be read or differ from those that the model was trained on, or the state of the weights is damaged.
+    pub fn new(model: SavedModel, quant: Quantizer, device: &ComputeDevice) -> Result<Self, Diagnostic> {
         let data = &model.config.data;
         let corpus = model.corpus()?;
         model.check_vocab(&corpus.tokenizer)?;
         let state = model.state()?;
-        let trained_on = match &state {
-            Some(state) => Some(state.data.fingerprint.clone()),
-            None => model.data_fingerprint()?,
-        };
         let fingerprint = corpus.fingerprint()?;
-        if trained_on.is_some_and(|trained_on| trained_on != fingerprint) {
+        if state.as_ref().is_some_and(|state| state.data_fingerprint != fingerprint) {
             return Err(Diagnostic::config(
                 "the data differ from those that the model was trained on (fingerprint of the tokens)",
             )
             .at(&corpus.description)
-            .hint("restore the corpus of the run; its checkpoints and run.json have the fingerprint of all tokens"));
-        }
-        if let Some(state) = &state {
-            quant.restore_history(&state.quant)?;
-            quant.state.step = state.step;
+            .hint("restore the corpus of the run; its weights, checkpoints and run.json have the fingerprint of all tokens"));
         }
         let batches = Batches::new(corpus, model.config.run.seed, data.batch_size, data.block_size);
         let gpt = Gpt { shape: model.shape, gelu: model.config.model.gelu };

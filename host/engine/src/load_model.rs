@@ -11,18 +11,12 @@ use std::{
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{RunConfig, Source};
 use altgrad_data::{Corpus, tokenizer::Tokenizer};
-use altgrad_run_folder::{
-    folder::{CONFIG, STATUS, WEIGHTS},
-    record::{CastSwitch, RunRecord},
-};
+use altgrad_run_folder::folder::{CONFIG, WEIGHTS};
 
 use crate::{
-    checkpoint::{
-        layout::{CHECKPOINTS, LAST, MODEL},
-        read,
-        state::CheckpointState,
-    },
+    checkpoint::{WeightsState, layout::MODEL, read},
     model::{GptShape, Layout, weights::WeightsFile},
+    quant::Quantizer,
     setup::config_of,
 };
 
@@ -47,6 +41,8 @@ pub struct SavedModel {
     pub values: Vec<Vec<f32>>,
     /// The weights file.
     pub weights: PathBuf,
+    /// The note in its metadata: the state of final weights.
+    note: Option<String>,
 }
 
 impl SavedModel {
@@ -76,70 +72,58 @@ impl SavedModel {
         }
         let shape = GptShape::new(&config.model, config.data.block_size, vocab);
         let layout = Layout::new(&shape);
-        let values = file.values(&layout)?;
-        Ok(Self { config, source, shape, layout, values, weights })
+        let (values, note) = (file.values(&layout)?, file.note()?);
+        Ok(Self { config, source, shape, layout, values, weights, note })
     }
 
-    /// The state of the checkpoint of these weights: their own, or the one that a run wrote with its final weights.
-    /// `None` if it was deleted.
+    /// The state of these weights: that of their checkpoint, or the one that a run wrote with its final weights. `None` for weights
+    /// of other programs and of earlier versions.
     ///
     /// # Errors
-    /// The file, or the record of the run that wrote the final weights, is damaged.
-    pub fn state(&self) -> Result<Option<CheckpointState>, Diagnostic> {
-        let folder = self.folder();
+    /// The state is damaged.
+    pub fn state(&self) -> Result<Option<WeightsState>, Diagnostic> {
         if self.weights.file_name().is_some_and(|name| name == MODEL) {
-            return Ok(read::state_of(folder)?);
+            let folder = self.weights.parent().unwrap_or(Path::new(""));
+            return Ok(read::state_of(folder)?.map(WeightsState::from));
         }
-        let last = read::state_of(&followed(&folder.join(CHECKPOINTS).join(LAST)))?;
-        let Some(record) = self.record()? else { return Ok(None) };
-        Ok(last.filter(|state| state.step == record.steps))
-    }
-
-    /// The fingerprint of the tokens that the run of the final weights was trained on, if its record has it.
-    ///
-    /// # Errors
-    /// The record is damaged.
-    pub fn data_fingerprint(&self) -> Result<Option<String>, Diagnostic> {
-        Ok(self.record()?.and_then(|record| record.data_fingerprint))
+        let state = self.note.as_deref().map(WeightsState::parse).transpose();
+        state.map_err(|error| error.at(self.weights.display()))
     }
 
     /// The run file with the casts that were in force when the weights were written, if a schedule changed them.
     ///
     /// # Errors
-    /// The run file has a schedule, and the file with its changes so far is missing or damaged.
+    /// The run file has a schedule, and the state with its changes so far is missing or damaged.
     pub fn config_in_force(&self) -> Result<RunConfig, Diagnostic> {
         let schedule = &self.config.quant.schedule;
         if schedule.is_empty() {
             return Ok(self.config.clone());
         }
-        let phase = self.switches()?.last().and_then(|switch| schedule.get(switch.entry));
+        let state = self.state()?.ok_or_else(|| self.unknown("casts", "the run file has a schedule"))?;
+        let phase = state.schedule.last().and_then(|switch| schedule.get(switch.entry));
         Ok(phase.map_or_else(|| self.config.clone(), |phase| config_of(&self.config, phase)))
     }
 
-    /// The changes of the casts before the weights were written.
-    fn switches(&self) -> Result<Vec<CastSwitch>, Diagnostic> {
-        if let Some(state) = self.state()? {
-            return Ok(state.schedule);
+    /// Gives rounding the scales and the random bits with which the run evaluated these weights.
+    ///
+    /// # Errors
+    /// Scales follow from past steps, and the state of the weights is missing, damaged or of other casts.
+    pub fn restore(&self, quant: &mut Quantizer) -> Result<(), Diagnostic> {
+        match self.state()? {
+            Some(state) => {
+                quant.restore_history(&state.history).map_err(|error| error.at(self.weights.display()))?;
+                quant.state.step = state.step;
+                Ok(())
+            }
+            None if quant.history().is_empty() => Ok(()),
+            None => Err(self.unknown("scales", "they follow from past steps of the run")),
         }
-        let record = self.record()?.map(|record| record.schedule);
-        record.ok_or_else(|| {
-            Diagnostic::config(format!(
-                "the casts of the weights are unknown: the run file has a schedule, and there is no {STATUS} beside them"
-            ))
+    }
+
+    fn unknown(&self, what: &str, why: &str) -> Diagnostic {
+        Diagnostic::config(format!("the {what} of the weights are unknown: {why}, and the file has no state"))
             .at(self.weights.display())
-            .hint("name the run's folder or a checkpoint of it; `--full-precision` needs no casts")
-        })
-    }
-
-    /// The record of the run that wrote the final weights, if it has one.
-    fn record(&self) -> Result<Option<RunRecord>, Diagnostic> {
-        RunRecord::read(self.folder())
-            .map_err(|damage| damage.hint("name a checkpoint of the run, such as its checkpoints/last"))
-    }
-
-    /// The folder of the weights.
-    fn folder(&self) -> &Path {
-        self.weights.parent().unwrap_or(Path::new(""))
+            .hint("name the run's folder or a checkpoint of it, such as its checkpoints/last; `--full-precision` needs no casts")
     }
 
     /// Opens the data of the run.
@@ -210,44 +194,44 @@ fn followed(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    const RUN: &str = "[run]\nname = 'a'\n[model]\npreset = 'gpt-tiny'\n[quant]\nweight = 'E4M3'\n";
-    const SCHEDULE: &str = "[[quant.schedule]]\nat = 3\nnone = true\n";
+    const DELAYED: &str = "activation = 'E4M3'\nscaling = { amax = 'delayed' }\n";
 
-    /// A model whose run file is this, with final weights in a folder.
-    fn model(folder: &Path, run_file: &str) -> SavedModel {
-        fs::write(folder.join(CONFIG), run_file).unwrap();
-        let (config, source) = altgrad_config::load(&folder.join(CONFIG), &[]).unwrap();
+    /// A model with this `[quant]`, with a note beside its final weights.
+    fn model(quant: &str, note: Option<&str>) -> SavedModel {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(CONFIG);
+        let text =
+            format!("[run]\nname = 'a'\n[model]\npreset = 'gpt-tiny'\n[quant]\nweight = 'E4M3'\n{quant}");
+        fs::write(&path, text).unwrap();
+        let (config, source) = altgrad_config::load(&path, &[]).unwrap();
         let shape = GptShape::new(&config.model, config.data.block_size, 16);
         let layout = Layout::new(&shape);
-        SavedModel { config, source, shape, layout, values: Vec::new(), weights: folder.join(WEIGHTS) }
+        let (values, weights) = (Vec::new(), folder.path().join(WEIGHTS));
+        SavedModel { config, source, shape, layout, values, weights, note: note.map(str::to_string) }
     }
 
     #[test]
     fn casts_that_no_file_tells_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let model = model(folder.path(), &format!("{RUN}{SCHEDULE}"));
-        let rounds = || model.config_in_force().map(|config| config.quant.names_a_format());
-        let missing = rounds().unwrap_err();
-        assert!(
-            missing.message.contains("no run.json") && missing.hint.unwrap().contains("--full-precision")
-        );
-        let switched =
-            r#"{"status": "completed", "schedule": [{"entry": 0, "step": 3, "trigger": "at step 3"}]}"#;
-        for (status, expected) in
-            [(r#"{"status": "running"}"#, Some(true)), (switched, Some(false)), (&switched[..50], None)]
-        {
-            fs::write(folder.path().join(STATUS), status).unwrap();
-            assert_eq!(rounds().ok(), expected, "{status}");
+        let schedule = "[[quant.schedule]]\nat = 3\nnone = true\n";
+        let rounds = |note: Option<&str>| {
+            model(schedule, note).config_in_force().map(|config| config.quant.names_a_format())
+        };
+        let missing = rounds(None).unwrap_err();
+        assert!(missing.message.contains("the casts of the weights are unknown"), "{missing}");
+        assert!(missing.hint.unwrap().contains("--full-precision"));
+        let state = "step = 6\ndata_fingerprint = '0a'\n";
+        let switched = format!("{state}[[schedule]]\nentry = 0\nstep = 3\ntrigger = 'at step 3'\n");
+        for (note, expected) in [(state, Some(true)), (&switched, Some(false)), (&switched[..50], None)] {
+            assert_eq!(rounds(Some(note)).ok(), expected, "{note}");
         }
-        let damaged = rounds().unwrap_err();
-        assert!(damaged.hint.unwrap().contains("checkpoints/last"));
-        assert!(model.state().is_err());
+        assert!(rounds(Some(&switched[..50])).unwrap_err().hint.unwrap().contains("checkpoint"));
+        let negative = format!("{state}[[history]]\nlayer = 'a'\nrole = 'weight'\namax = [-1.0]\n");
+        assert!(rounds(Some(&negative)).unwrap_err().message.contains("which is no magnitude"));
     }
 
     #[test]
     fn without_a_schedule_the_casts_are_those_of_the_run_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let model = model(folder.path(), RUN);
+        let model = model(DELAYED, None);
         assert_eq!(model.config_in_force().unwrap(), model.config);
         assert_eq!(model.state(), Ok(None));
     }

@@ -5,7 +5,7 @@
 //! holds it. On a GPU the training thread reads the tensors: reads by another thread would change the fusion of its operations.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     io::{self, Write},
     path::Path,
     sync::Arc,
@@ -117,11 +117,14 @@ fn write_values<T: Copy, const N: usize>(
     Ok(())
 }
 
-/// Writes tensors as a safetensors file; each is released as soon as it is written.
+/// The key of a file's note in its metadata.
+pub const NOTE: &str = "altgrad";
+
+/// Writes tensors as a safetensors file; each is released as soon as it is written. The metadata have a `note`, if there is one.
 ///
 /// # Errors
 /// `out` cannot be written, or the device failed.
-pub fn write(mut entries: Vec<Entry>, out: &mut impl Write) -> io::Result<()> {
+pub fn write(mut entries: Vec<Entry>, note: Option<&str>, out: &mut impl Write) -> io::Result<()> {
     // Wide elements first, so that all are aligned; then by name. The library's own order.
     entries.sort_by(|a, b| b.dtype().cmp(&a.dtype()).then_with(|| a.name.cmp(&b.name)));
     let mut end = 0;
@@ -132,9 +135,14 @@ pub fn write(mut entries: Vec<Entry>, out: &mut impl Write) -> io::Result<()> {
             TensorInfo { dtype: entry.dtype(), shape: entry.shape.clone(), data_offsets: (start, end) };
         (entry.name.clone(), info)
     });
-    let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
-    let header = Metadata::new(Some(metadata), infos.collect()).map_err(io::Error::other)?;
-    let mut header = serde_json::to_vec(&header)?;
+    let tensors = serde_json::to_string(&Metadata::new(None, infos.collect()).map_err(io::Error::other)?)?;
+    // The library writes metadata in an order of chance.
+    let metadata: BTreeMap<_, _> =
+        [("format", "pt")].into_iter().chain(note.map(|note| (NOTE, note))).collect();
+    let separator = if entries.is_empty() { "" } else { "," };
+    let metadata = serde_json::to_string(&metadata)?;
+    let header = format!("{{\"__metadata__\":{metadata}{separator}{}", tensors.trim_start_matches('{'));
+    let mut header = header.into_bytes();
     header.resize(header.len().next_multiple_of(8), b' ');
     out.write_all(&(header.len() as u64).to_le_bytes())?;
     out.write_all(&header)?;

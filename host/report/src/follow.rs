@@ -195,8 +195,7 @@ impl Followed {
             self.evaluations.clear();
         }
         self.take(&rows);
-        let ended = [RunState::Completed, RunState::Interrupted, RunState::Failed].contains(&self.state);
-        self.is_done = ended && rows.rows.is_empty();
+        self.is_done = self.state.has_ended() && rows.rows.is_empty();
         let timings = self.timings.look();
         if timings.is_anew {
             self.rates.clear();

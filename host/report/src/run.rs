@@ -41,11 +41,19 @@ pub enum RunState {
     Interrupted,
     /// It ended with an error.
     Failed,
+    /// It ended with NaN or infinity.
+    NotFinite,
     /// Unknown: CSV alone.
     Unknown,
 }
 
 impl RunState {
+    /// True if its process ended by itself.
+    #[must_use]
+    pub fn has_ended(self) -> bool {
+        matches!(self, Self::Completed | Self::Interrupted | Self::Failed | Self::NotFinite)
+    }
+
     /// In a table.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -55,6 +63,7 @@ impl RunState {
             Self::Silent => "running, but silent",
             Self::Interrupted => "interrupted",
             Self::Failed => "failed",
+            Self::NotFinite => "not finite",
             Self::Unknown => "unknown (no readable run.json)",
         }
     }
@@ -205,7 +214,8 @@ impl Run {
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let no_number = self.state == RunState::Completed && self.status.final_val_loss.is_none();
-        self.state == RunState::Failed || no_number || self.ends_not_finite || self.evaluations.is_empty()
+        let is_failed = matches!(self.state, RunState::Failed | RunState::NotFinite);
+        is_failed || no_number || self.ends_not_finite || self.evaluations.is_empty()
     }
 
     /// The last held-out loss and its step; none of a failed run, whose last good one would flatter it.
@@ -291,6 +301,7 @@ pub(super) fn state(status: Option<&Status>, metrics: &Path) -> RunState {
         Some("completed") => RunState::Completed,
         Some("interrupted") => RunState::Interrupted,
         Some("failed") => RunState::Failed,
+        Some("not_finite") => RunState::NotFinite,
         Some("running") if silent_s(status, metrics).is_some_and(|silent| silent > SILENT_S) => {
             RunState::Silent
         }

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use altgrad_base::{diagnostic::Diagnostic, files};
 use altgrad_plugin_api::AlertLevel;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use crate::claim::Claim;
 use crate::{
     events::{EVENTS, Event, EventLog, unix_s},
     folder::{RunFolder, STATUS},
-    record::RunStatus,
+    record::{Progress, RunStatus},
 };
 
 /// The end of a process that did not complete its folder.
@@ -20,8 +20,8 @@ pub struct End<'a> {
     pub status: RunStatus,
     /// The reason, one sentence.
     pub error: &'a str,
-    /// Completed steps.
-    pub step: u64,
+    /// The progress of the process: its step, its loss and its times.
+    pub progress: Progress,
 }
 
 impl Claim {
@@ -32,8 +32,8 @@ impl Claim {
         }
     }
 
-    /// Writes the end of the run into `run.json` and `events.jsonl`. If the run had already ended, its status stays and the error is added
-    /// to its faults. All other values stay as last written.
+    /// Writes the end of the run and its progress into `run.json`, and the end into `events.jsonl`. If the run had already ended, its status
+    /// stays and the error is added to its faults. All other values stay as last written.
     ///
     /// # Errors
     /// Another process has taken the folder, or it cannot be written.
@@ -47,6 +47,7 @@ impl Claim {
             let status = serde_json::to_value(end.status).unwrap_or_default();
             values.insert("status".into(), status);
             values.insert("error".into(), end.error.into());
+            take_progress(values, &end.progress);
         } else if let Some(faults) = values.entry("faults").or_insert(Value::Array(Vec::new())).as_array_mut()
         {
             faults.push(end.error.into());
@@ -57,7 +58,7 @@ impl Claim {
             RunStatus::Interrupted => (AlertLevel::INFO, "interrupted"),
             _ => (AlertLevel::ERROR, "failed"),
         };
-        events.write(&Event::new(end.step, level, kind, end.error));
+        events.write(&Event::new(end.progress.step, level, kind, end.error));
         folder.write_last(STATUS, format!("{record:#}\n").as_bytes())?;
         events.finish().map_or(Ok(()), Err)
     }
@@ -69,10 +70,25 @@ impl Claim {
     }
 }
 
+/// Brings the values of `run.json` that each step changes up to date.
+fn take_progress(values: &mut Map<String, Value>, progress: &Progress) {
+    let known = values.get("steps").and_then(Value::as_u64).unwrap_or_default();
+    // A process that ended before its first step has made no progress.
+    if progress.step <= known {
+        return;
+    }
+    let tokens = progress.tokens_per_s.map(|rate| (rate * progress.training_s).round() as u64);
+    values.insert("steps".into(), progress.step.into());
+    values.insert("final_train_loss".into(), progress.loss.into());
+    values.insert("training_s".into(), progress.training_s.into());
+    values.insert("tokens_per_s".into(), progress.tokens_per_s.into());
+    values.extend(tokens.map(|tokens| ("tokens".into(), tokens.into())));
+}
+
 /// The contents of the status file; an empty object if there are none.
 fn read(path: &Path) -> Value {
     let bytes = files::read(path).unwrap_or_default();
-    serde_json::from_slice(&bytes).unwrap_or(Value::Object(serde_json::Map::new()))
+    serde_json::from_slice(&bytes).unwrap_or(Value::Object(Map::new()))
 }
 
 #[cfg(test)]
@@ -91,7 +107,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("run");
         let claim = claim(&path);
-        let end = End { status: RunStatus::Failed, error: "it crashed", step: 7 };
+        let loss = Some(2.5);
+        let rate = Some(50.0);
+        let progress = Progress { step: 7, loss, training_s: 2.0, tokens_per_s: rate, ..Progress::default() };
+        let end = End { status: RunStatus::Failed, error: "it crashed", progress };
         for (text, status, error, faults) in [
             (r#"{"status": "running", "steps": 5}"#, "failed", Value::from("it crashed"), Value::Null),
             (r#"{"status": "completed"}"#, "completed", Value::Null, Value::from(vec!["it crashed"])),
@@ -100,6 +119,12 @@ mod tests {
             claim.clone().finish(&end).unwrap();
             let said: Value = serde_json::from_slice(&fs::read(path.join(STATUS)).unwrap()).unwrap();
             assert_eq!((&said["status"], &said["error"], &said["faults"]), (&status.into(), &error, &faults));
+            let steps = if status == "failed" { Value::from(7) } else { Value::Null };
+            let due = if status == "failed" { [2.5.into(), 100.into()] } else { [Value::Null, Value::Null] };
+            assert_eq!(
+                (&said["steps"], [&said["final_train_loss"], &said["tokens"]]),
+                (&steps, due.each_ref())
+            );
         }
         let events = fs::read_to_string(path.join(EVENTS)).unwrap();
         assert!(

@@ -65,9 +65,11 @@ impl Outcome {
             Err(error) => return Self { error: Some(error.message), ..begun },
         };
         let state = match run.status {
-            // A loss that is not finite.
+            // A loss that is not finite, of an earlier version.
             RunStatus::Completed if run.final_val_loss.is_none() => OutcomeState::Diverged,
             RunStatus::Completed => OutcomeState::Completed,
+            RunStatus::NotFinite => OutcomeState::Diverged,
+            // Of an earlier version.
             RunStatus::Failed if run.not_finite => OutcomeState::Diverged,
             _ => OutcomeState::Broken,
         };
@@ -187,6 +189,7 @@ mod tests {
                 false,
             ),
             (r#"{"status": "failed", "diverged": true, "not_finite": true}"#, OutcomeState::Diverged, true),
+            (r#"{"status": "not_finite", "steps": 2}"#, OutcomeState::Diverged, true),
             (r#"{"status": "completed", "steps": 9, "final_val_loss": 2.5}"#, OutcomeState::Completed, true),
             (r#"{"status": "completed", "steps": 8, "final_val_loss": 2.5}"#, OutcomeState::Completed, false),
             (r#"{"status": "completed", "steps": 9, "final_val_loss": null}"#, OutcomeState::Diverged, true),

@@ -1,11 +1,8 @@
 //! Progress as JSON, one object per line on stdout: [`Progress`] has the fields. Messages go to stderr.
 
-use std::{
-    io::{self, Write},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use altgrad_base::{diagnostic::Diagnostic, eprintln};
+use altgrad_base::{diagnostic::Diagnostic, eprintln, print};
 use altgrad_engine::train::{ProgressListener, status::RunReport};
 use altgrad_run_folder::record::{Failure, Progress, RunStatus};
 
@@ -39,7 +36,7 @@ impl JsonProgress {
                 ..self.last
             },
             Err(error) => {
-                Progress { status: RunStatus::Failed, error: Some(Failure::from(error)), ..self.last }
+                Progress { status: RunStatus::from(error), error: Some(Failure::from(error)), ..self.last }
             }
         };
         write(&line);
@@ -48,8 +45,7 @@ impl JsonProgress {
 
 /// A reader that closes the pipe does not end the run.
 fn write(progress: &Progress) {
-    let mut out = io::stdout();
-    let _ = writeln!(out, "{}", progress.to_line()).and_then(|()| out.flush());
+    print::output(format!("{}\n", progress.to_line()).as_bytes());
 }
 
 impl ProgressListener for JsonProgress {

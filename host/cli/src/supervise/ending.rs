@@ -61,14 +61,14 @@ struct Verdict {
 /// Says how it ended, writes it into the run folder, and returns the exit code.
 pub(super) fn close(status: WaitStatus, shared: &Shared, asked: Asked, killed: Option<Killed>) -> ExitCode {
     let verdict = judge(status, shared, killed);
-    let step = shared.step.load(Ordering::Relaxed);
+    let progress = shared.progress();
     let claim = shared.claimed();
     let Some(error) = &verdict.error else {
         // Its last message may be missing nevertheless: a full disk.
         if let Some(claim) = claim.filter(|claim| shared.has_begun() && claim.is_running()) {
             let error = "the run ended without being able to write its status";
             // The reason is reported already.
-            let _ = claim.finish(&End { status: RunStatus::Failed, error, step });
+            let _ = claim.finish(&End { status: RunStatus::Failed, error, progress });
         }
         return ExitCode::from(verdict.code);
     };
@@ -84,12 +84,12 @@ pub(super) fn close(status: WaitStatus, shared: &Shared, asked: Asked, killed: O
     }
     if asked.json && verdict.status == RunStatus::Failed {
         let error = Some(Failure::from(&diagnostic));
-        let line = Progress { status: RunStatus::Failed, step, error, ..Progress::default() }.to_line();
+        let line = Progress { status: RunStatus::Failed, error, ..progress.clone() }.to_line();
         let _ = writeln!(io::stdout(), "{line}");
     }
     match claim {
         Some(claim) if shared.has_begun() => {
-            report(claim.finish(&End { status: verdict.status, error, step }));
+            report(claim.finish(&End { status: verdict.status, error, progress }));
         }
         Some(claim) => claim.discard(),
         None => {}

@@ -124,7 +124,7 @@ impl ProgressListener for SharedProgress<'_> {
     }
 
     fn step(&mut self, progress: &Progress) {
-        shared().step.store(progress.step, Ordering::Relaxed);
+        shared().tell(progress);
         self.0.step(progress);
     }
 

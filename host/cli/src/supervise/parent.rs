@@ -122,7 +122,7 @@ impl Parent {
                 let line = if stderr().is_terminal() { "\n" } else { "" };
                 eprintln!("{line}warning: {text}");
                 if let Some(claim) = self.shared.claimed() {
-                    let step = self.shared.step.load(Ordering::Relaxed);
+                    let step = self.shared.progress().step;
                     let event = Event::new(step, AlertLevel::WARN, "plugin_call", text);
                     EventLog::open(claim.path.join(EVENTS)).write(&event);
                 }

@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use altgrad_loader::calls::{Mark, MarkTable, MarkText};
-use altgrad_run_folder::crash_recovery::Claim;
+use altgrad_run_folder::{crash_recovery::Claim, record::Progress};
 
 /// Bytes of the longest path that the system takes.
 const PATH: usize = 4096;
@@ -27,7 +27,9 @@ pub struct Shared {
     /// True if a repeated request ended it.
     pub at_once: AtomicBool,
     /// Steps done.
-    pub step: AtomicU64,
+    step: AtomicU64,
+    /// Bits of the loss, of the seconds in steps and of the tokens per second, as f64; NaN where unknown.
+    progress: [AtomicU64; 3],
     /// Milliseconds after which a call that has not returned is reported, and the run ended; 0 = never.
     pub limits_ms: [AtomicU64; 2],
     fatal_mark: AtomicU64,
@@ -57,6 +59,7 @@ impl Shared {
             ended: AtomicBool::new(false),
             at_once: AtomicBool::new(false),
             step: AtomicU64::new(0),
+            progress: [const { AtomicU64::new(0) }; 3],
             limits_ms: [const { AtomicU64::new(0) }; 2],
             fatal_mark: AtomicU64::new(0),
             fatal_how: AtomicU32::new(0),
@@ -77,6 +80,31 @@ impl Shared {
     pub fn fatal(&self) -> Option<Fatal> {
         let how = self.fatal_how.load(Ordering::Acquire);
         (how != 0).then(|| Fatal { how, mark: Mark::from_bits(self.fatal_mark.load(Ordering::Relaxed)) })
+    }
+
+    /// Records the progress after a step.
+    pub fn tell(&self, progress: &Progress) {
+        let Progress { step, loss, training_s, tokens_per_s, .. } = progress;
+        let values = [loss.unwrap_or(f64::NAN), *training_s, tokens_per_s.unwrap_or(f64::NAN)];
+        for (slot, value) in self.progress.iter().zip(values) {
+            slot.store(value.to_bits(), Ordering::Relaxed);
+        }
+        self.step.store(*step, Ordering::Release);
+    }
+
+    /// The progress after the last step. If the process was killed while it recorded, the values may be those of the next step.
+    pub fn progress(&self) -> Progress {
+        let step = self.step.load(Ordering::Acquire);
+        let values = self.progress.each_ref().map(|bits| f64::from_bits(bits.load(Ordering::Relaxed)));
+        let [loss, training_s, tokens_per_s] =
+            values.map(|value| Some(value).filter(|value| !value.is_nan()));
+        Progress {
+            step,
+            loss,
+            training_s: training_s.unwrap_or_default(),
+            tokens_per_s,
+            ..Progress::default()
+        }
     }
 
     /// Says which folder the run has claimed.

@@ -72,7 +72,7 @@ fn counter(field: &str, count: u64) -> Result<(), String> {
 }
 
 /// Largest magnitudes are finite in f32, and not negative.
-fn history(AmaxHistory { layer, role, amax, kept }: &AmaxHistory) -> Result<(), String> {
+pub(super) fn history(AmaxHistory { layer, role, amax, kept }: &AmaxHistory) -> Result<(), String> {
     let wrong = amax.iter().chain([kept]).find(|amax| !(**amax >= 0.0 && (**amax as f32).is_finite()));
     let said =
         |amax: &f64| format!("has `quant.history.amax` = {amax} of {layer}, {role}, which is no magnitude");

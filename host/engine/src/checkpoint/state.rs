@@ -74,9 +74,9 @@ pub struct CheckpointState {
 pub struct Cursors {
     /// Root of all streams.
     pub seed: u64,
-    /// Step: address of stochastic rounding.
+    /// Step: address of stochastic rounding and data order.
     pub step: u64,
-    /// Micro-batch within the run: address of data order and dropout.
+    /// Micro-batch within the run: address of dropout.
     pub micro_batch: u64,
 }
 

@@ -83,9 +83,9 @@ fn fill(
     let other = |error: Diagnostic| io::Error::other(error.message);
     let Snapshot { kind, step, val_loss, tensors, carried, alerts, totals, resumes } = snapshot;
     let mut files = Files { disk, folder, sums: String::new(), bytes: BTreeMap::new() };
-    files.write(MODEL, |out| tensor_file::write(tensors.model, out))?;
-    files.write(OPTIMIZER, |out| tensor_file::write(tensors.optimizer, out))?;
-    files.write(METER, |out| tensor_file::write(tensors.meter, out))?;
+    files.write(MODEL, |out| tensor_file::write(tensors.model, None, out))?;
+    files.write(OPTIMIZER, |out| tensor_file::write(tensors.optimizer, None, out))?;
+    files.write(METER, |out| tensor_file::write(tensors.meter, None, out))?;
     files.write(CONFIG, |out| out.write_all(identity.config_toml.as_bytes()))?;
     let sinks = sinks.wait();
     let missing =

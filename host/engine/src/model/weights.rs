@@ -4,21 +4,23 @@
 //! entry, `transformer.wte.weight`; an untied one is `lm_head.weight`. Reading detects the layout of a file
 //! ([`Convention`]), widens bf16 and f16, ignores attention-mask buffers, a tied head that equals the embedding and
 //! biases of zeros in a model without any, drops padding of the vocabulary and positions beyond the block, and refuses
-//! any other tensor that is unknown, missing or of another shape.
+//! any other tensor that is unknown, missing, of another shape, or not finite.
 
 use std::{
-    borrow::Cow,
-    collections::HashMap,
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use half::{bf16, f16};
-use safetensors::{Dtype, SafeTensors, View, tensor::TensorView};
+use safetensors::{Dtype, SafeTensorError, SafeTensors, tensor::TensorView};
 
 use self::layouts::{Entries, Entry, is_mask, is_transposed, transposed};
 use super::layout::{Layout, ParamSpec};
-use crate::checksums;
+use crate::{
+    checksums,
+    tensor_file::{self, Values},
+};
 use altgrad_base::{diagnostic::Diagnostic, files};
 
 mod layouts;
@@ -109,12 +111,24 @@ impl WeightsFile {
         })
     }
 
+    /// The note in the metadata, if the file has one.
+    ///
+    /// # Errors
+    /// The file is damaged.
+    pub fn note(&self) -> Result<Option<String>, Diagnostic> {
+        let (_, header) = SafeTensors::read_metadata(&self.bytes).map_err(|error| self.damaged(&error))?;
+        Ok(header.metadata().as_ref().and_then(|metadata| metadata.get(tensor_file::NOTE).cloned()))
+    }
+
+    fn damaged(&self, error: &SafeTensorError) -> Diagnostic {
+        Diagnostic::config(format!("not a safetensors file ({error})"))
+            .at(self.path.display())
+            .hint("a weights file is safetensors in nanoGPT's or GPT-2's layout; is it cut short?")
+    }
+
     fn with<T>(&self, look: impl FnOnce(Entries<'_>) -> Result<T, Diagnostic>) -> Result<T, Diagnostic> {
-        let file = SafeTensors::deserialize(&self.bytes).map_err(|error| {
-            Diagnostic::config(format!("not a safetensors file ({error})"))
-                .hint("a weights file is safetensors in nanoGPT's or GPT-2's layout; is it cut short?")
-        });
-        file.and_then(|file| look(Entries::new(&file)?)).map_err(|error| error.at(self.path.display()))
+        let file = SafeTensors::deserialize(&self.bytes).map_err(|error| self.damaged(&error))?;
+        Entries::new(&file).and_then(look).map_err(|error| error.at(self.path.display()))
     }
 }
 
@@ -158,6 +172,11 @@ fn in_layout(
         Diagnostic::config(format!("`{key}` is {:?}, which cannot be read", view.dtype()))
             .hint("save the weights as F32, BF16 or F16")
     })?;
+    if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+        let message = format!("`{key}` is not finite: element {at} is {}", values[at]);
+        return Err(Diagnostic::config(message)
+            .hint("use weights from before their run diverged, such as a checkpoint"));
+    }
     let turn = convention == Convention::Gpt2 && is_transposed(&spec.name);
     let wanted: Vec<usize> =
         if turn { spec.shape.iter().rev().copied().collect() } else { spec.shape.clone() };
@@ -202,13 +221,18 @@ pub fn key(param: &str) -> String {
     if param == HEAD { param.to_string() } else { format!("{PREFIX}{param}") }
 }
 
-/// Writes the values of every parameter, given in the layout's order, to a new file in nanoGPT's layout: a temporary
-/// one in the same folder first, so that no half-written file bears the name.
+/// Writes the values of every parameter, given in the layout's order, to a new file in nanoGPT's layout, with a note in its metadata: a
+/// temporary file in the same folder first, so that no half-written file bears the name.
 ///
 /// # Errors
 /// The folder cannot be written.
-pub fn write(path: &Path, layout: &Layout, values: &[Vec<f32>]) -> Result<(), Diagnostic> {
-    write_as(path, layout, values, Convention::NanoGpt)
+pub fn write(
+    path: &Path,
+    layout: &Layout,
+    values: Vec<Vec<f32>>,
+    note: Option<&str>,
+) -> Result<(), Diagnostic> {
+    write_as(path, (layout, Convention::NanoGpt), values, note)
 }
 
 /// [`write()`] in a layout of choice. GPT-2's has biases throughout: zeros where the model has none.
@@ -217,59 +241,33 @@ pub fn write(path: &Path, layout: &Layout, values: &[Vec<f32>]) -> Result<(), Di
 /// The folder cannot be written.
 pub fn write_as(
     path: &Path,
-    layout: &Layout,
-    values: &[Vec<f32>],
-    convention: Convention,
+    (layout, convention): (&Layout, Convention),
+    values: Vec<Vec<f32>>,
+    note: Option<&str>,
 ) -> Result<(), Diagnostic> {
-    let failed = |error: String| {
-        Diagnostic::run(format!("cannot write the weights ({error})"))
-            .at(path.display())
-            .hint("is the disk full, or the folder missing or read-only?")
-    };
     let gpt2 = convention == Convention::Gpt2;
-    let mut tensors = Vec::with_capacity(layout.specs.len());
-    for (spec, values) in layout.specs.iter().zip(values) {
-        let key = key(&spec.name);
-        let tensor = match spec.shape.as_slice() {
-            &[outputs, inputs] if gpt2 && is_transposed(&spec.name) => {
-                let values = transposed(values, outputs, inputs).into();
-                Flat { shape: vec![inputs, outputs], values }
-            }
-            shape => Flat { shape: shape.to_vec(), values: values.into() },
-        };
-        tensors.push((key, tensor));
-    }
+    let entry = |key: String, shape: Vec<usize>, values: Vec<f32>| tensor_file::Entry {
+        name: key,
+        shape,
+        values: Values::F32(Arc::new(values)),
+    };
+    let named = layout.specs.iter().zip(values).map(|(spec, values)| match spec.shape.as_slice() {
+        &[outputs, inputs] if gpt2 && is_transposed(&spec.name) => {
+            entry(key(&spec.name), vec![inputs, outputs], transposed(&values, outputs, inputs))
+        }
+        shape => entry(key(&spec.name), shape.to_vec(), values),
+    });
+    let mut tensors: Vec<_> = named.collect();
     if gpt2 {
-        let zeros = layout.absent_biases().map(|(name, len)| {
-            (format!("{PREFIX}{name}"), Flat { shape: vec![len], values: vec![0.0; len].into() })
-        });
-        tensors.extend(zeros);
+        let zeros = layout.absent_biases();
+        tensors.extend(zeros.map(|(name, len)| entry(format!("{PREFIX}{name}"), vec![len], vec![0.0; len])));
     }
-    let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
-    let bytes = safetensors::serialize(tensors, Some(metadata)).map_err(|error| failed(error.to_string()))?;
-    files::write(path, &bytes).map_err(|error| failed(error.to_string()))
-}
-
-/// A tensor to write.
-struct Flat<'a> {
-    shape: Vec<usize>,
-    values: Cow<'a, [f32]>,
-}
-
-impl View for Flat<'_> {
-    fn dtype(&self) -> Dtype {
-        Dtype::F32
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    fn data(&self) -> Cow<'_, [u8]> {
-        self.values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>().into()
-    }
-
-    fn data_len(&self) -> usize {
-        self.values.len() * 4
-    }
+    let mut bytes = Vec::new();
+    tensor_file::write(tensors, note, &mut bytes).and_then(|()| files::write_output(path, &bytes)).map_err(
+        |error| {
+            Diagnostic::run(format!("cannot write the weights ({error})"))
+                .at(path.display())
+                .hint("is the disk full, or the folder missing or read-only?")
+        },
+    )
 }

@@ -52,11 +52,9 @@ pub struct SavedWeightStats {
 }
 
 impl Quantizer {
-    /// The state as a checkpoint stores it. Reads the part on the device: one synchronisation.
-    ///
-    /// # Errors
-    /// The device failed.
-    pub fn save(&self) -> Result<SavedQuantState, Diagnostic> {
+    /// The largest magnitudes of past steps, of the sites whose scales follow from them.
+    #[must_use]
+    pub fn history(&self) -> Vec<AmaxHistory> {
         let sites = self.plan.sites().iter().zip(&self.state.histories);
         let history = sites.filter(|(site, _)| site.has_history()).map(|(site, history)| AmaxHistory {
             layer: site.layer.clone(),
@@ -64,6 +62,14 @@ impl Quantizer {
             amax: history.amax.iter().copied().map(f64::from).collect(),
             kept: f64::from(history.kept),
         });
+        history.collect()
+    }
+
+    /// The state as a checkpoint stores it. Reads the part on the device: one synchronisation.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn save(&self) -> Result<SavedQuantState, Diagnostic> {
         let mut read_back = ReadBack::default();
         let requested: Vec<_> = self
             .state
@@ -87,7 +93,7 @@ impl Quantizer {
             Ok(SavedWeightStats { layer, grid, elements, words: bits(words)?, sums: bits(sums)?, scales })
         });
         Ok(SavedQuantState {
-            history: history.collect(),
+            history: self.history(),
             weights: weights.collect::<Result<_, Diagnostic>>()?,
         })
     }
@@ -99,7 +105,7 @@ impl Quantizer {
     /// The checkpoint is of a run with other sites, and this is no fork; or it has no scales for weights without master weights, or
     /// those of another grid.
     pub fn restore(&mut self, state: &SavedQuantState, fork: bool) -> Result<(), Diagnostic> {
-        match self.restore_history(state) {
+        match self.restore_history(&state.history) {
             Err(_) if fork => {}
             restored => restored?,
         }
@@ -119,13 +125,13 @@ impl Quantizer {
     /// Restores the part that a pass needs: the recorded magnitudes of scales, of all sites that have them.
     ///
     /// # Errors
-    /// The checkpoint lacks the state of a site.
-    pub fn restore_history(&mut self, state: &SavedQuantState) -> Result<(), Diagnostic> {
+    /// The saved state lacks that of a site.
+    pub fn restore_history(&mut self, saved: &[AmaxHistory]) -> Result<(), Diagnostic> {
         let mut lacks = None;
         let sites = self.plan.sites().iter().zip(&mut self.state.histories);
         for (site, history) in sites.filter(|(site, _)| site.has_history()) {
             let own = |saved: &&AmaxHistory| saved.layer == site.layer && saved.role == site.role.name();
-            match state.history.iter().find(own) {
+            match saved.iter().find(own) {
                 Some(saved) => {
                     let amax = saved.amax.iter().map(|&amax| amax as f32).collect();
                     *history = History { amax, kept: saved.kept as f32 };

@@ -80,11 +80,13 @@ pub struct AppliedUpdate {
 }
 
 impl AppliedUpdate {
-    /// The event of a skipped step.
+    /// The event of a skipped step with this loss.
     #[must_use]
-    pub fn event(&self, step: u64) -> Option<Event> {
+    pub fn event(&self, step: u64, loss: f64) -> Option<Event> {
         let scale = self.loss_scale.state().filter(|_| self.is_skipped)?.scale;
-        let text = format!("the gradients overflowed under a loss scale of {scale}: the update is skipped");
+        let why =
+            if loss.is_finite() { "the gradients overflowed".into() } else { format!("the loss is {loss}") };
+        let text = format!("{why} under a loss scale of {scale}: the update is skipped");
         Some(Event {
             value: Some(f64::from(scale)),
             ..Event::new(step, AlertLevel::INFO, "step_skipped", text)

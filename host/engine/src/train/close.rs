@@ -9,7 +9,7 @@ use super::{
     status::{self, HeldOutLoss, RunReport},
 };
 use crate::{
-    checkpoint::layout::CHECKPOINTS,
+    checkpoint::{WeightsState, layout::CHECKPOINTS},
     metrics::{self, MetricRecord},
     model::weights,
 };
@@ -30,9 +30,19 @@ impl Run<'_> {
         self.checkpoint_last(Some(last.mean.loss));
         self.raise_alerts(&record);
         let layout = &self.state.params.layout;
-        weights::write(&self.folder.path().join(WEIGHTS), layout, &self.state.weights()?)?;
+        let weights = self.state.weights()?;
+        let weights_are_finite = weights.iter().flatten().all(|value| value.is_finite());
+        let state = WeightsState {
+            step: self.report.steps,
+            data_fingerprint: self.report.data_fingerprint.clone().unwrap_or_default(),
+            schedule: self.state.schedule.switches().to_vec(),
+            history: self.state.quant.history(),
+        };
+        weights::write(&self.folder.path().join(WEIGHTS), layout, weights, Some(&state.to_toml()?))?;
         let last = self.final_held_out_loss(last)?;
         self.report.final_val = Some(last);
+        let losses = [Some(last.mean.loss), self.report.final_loss];
+        self.report.not_finite = !weights_are_finite || !losses.iter().flatten().all(|loss| loss.is_finite());
         // An interrupted run logs its next step in place of this row.
         if !self.report.interrupted {
             let mut row = MetricRecord::new(self.report.steps);
@@ -80,7 +90,7 @@ impl Run<'_> {
         let result = if is_there { result.map_err(with_checkpoint) } else { result };
         self.logger.listener.finish();
         let (outcome, status) = match &result {
-            Err(_) => (RunOutcome::FAILED, RunStatus::Failed),
+            Err(error) => (RunOutcome::FAILED, RunStatus::from(error)),
             Ok(()) if self.report.interrupted => (RunOutcome::INTERRUPTED, RunStatus::Interrupted),
             Ok(()) => (RunOutcome::COMPLETED, RunStatus::Completed),
         };

@@ -8,6 +8,9 @@ use crate::{
     debug::provenance::{Origin, Provenance},
 };
 
+/// The hint for a run that ends with NaN.
+const REMEDY: &str = "lower train.lr, or compare with an unquantized run; metrics up to here are kept";
+
 /// Records consecutive steps that are not finite.
 #[derive(Debug, Default)]
 pub(super) struct NonFiniteTracker {
@@ -50,8 +53,13 @@ impl NonFiniteTracker {
         let message = format!(
             "loss or gradients were NaN or infinite for {patience} steps, the last one step {step}{began}"
         );
-        Diagnostic::run(message)
-            .at(format!("step {step}"))
-            .hint("lower train.lr, or compare with an unquantized run; metrics up to here are kept")
+        Diagnostic::not_finite(message).at(format!("step {step}")).hint(REMEDY)
+    }
+
+    /// The error of a run that ended after `steps` steps with a loss or weights that are not finite.
+    pub fn ended(&self, steps: u64) -> Diagnostic {
+        let began = self.began.as_ref().map_or_else(String::new, |began| format!("; {began}"));
+        let message = format!("the run ended with NaN or infinity in its loss or weights{began}");
+        Diagnostic::not_finite(message).at(format!("after {steps} steps")).hint(REMEDY)
     }
 }

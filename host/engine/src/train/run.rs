@@ -33,6 +33,9 @@ use crate::{
     step,
 };
 
+/// The longest time between two writings of `run.json`.
+const STATUS_INTERVAL: Duration = Duration::from_secs(10);
+
 /// A run in progress.
 pub(super) struct Run<'a> {
     pub(super) setup: RunSetup,
@@ -49,6 +52,8 @@ pub(super) struct Run<'a> {
     pub(super) before: StepState,
     /// Steps in a row, up to the last one, that are not finite.
     pub(super) non_finite: NonFiniteTracker,
+    /// When `run.json` was written last.
+    written: Instant,
 }
 
 /// Trains a run from `start` on, up to step `stop_after`, into a folder that is empty, not there, or holds the run's beginning.
@@ -89,10 +94,23 @@ pub fn run(
     let clock = (Instant::now(), start.clock());
     let before = StepState::new(&state, &report, start.clock());
     let non_finite = NonFiniteTracker::default();
-    let mut run =
-        Run { setup, state, update_metrics, folder, checkpointer, logger, report, clock, before, non_finite };
+    let written = Instant::now();
+    let mut run = Run {
+        setup,
+        state,
+        update_metrics,
+        folder,
+        checkpointer,
+        logger,
+        report,
+        clock,
+        before,
+        non_finite,
+        written,
+    };
     run.logger.log_events(start.event().into_iter().collect());
     let result = device_faults::guarded(|| run.steps(stop_after).and_then(|()| run.close()));
+    let result = result.and_then(|()| run.check_finite());
     run.end(result)
 }
 
@@ -123,7 +141,7 @@ impl Run<'_> {
                 &outputs,
             )?;
             let elapsed = elapsed + started.elapsed();
-            self.logger.log_events(update.event(step).into_iter().collect());
+            self.logger.log_events(update.event(step, outputs.loss).into_iter().collect());
             step::record_metrics(
                 &mut record,
                 &self.setup,
@@ -173,12 +191,14 @@ impl Run<'_> {
         self.show_progress(last);
         self.check_location()?;
         self.logger.log_sink_faults(step);
-        if evaluated {
+        // Between evaluations from time to time, so that the status of a process that is killed with its supervisor is not old.
+        if evaluated || self.written.elapsed() >= STATUS_INTERVAL {
             self.report.sinks = self.logger.counts();
             // A fault here is reported at the end too, where the file is written for the last time.
             let _ = self.write_status(RunStatus::Running);
         }
         if self.report.alerts.run_is_lost() {
+            self.report.not_finite = true;
             return Err(self.non_finite.lost(step, self.setup.config.alerts.nan_patience));
         }
         Ok(())
@@ -194,6 +214,14 @@ impl Run<'_> {
             self.logger.log_events(events);
         }
         checked
+    }
+
+    /// Refuses a completed run whose final loss or weights are not finite. An interrupted run has a status of its own.
+    fn check_finite(&self) -> Result<(), Diagnostic> {
+        if self.report.not_finite && !self.report.interrupted {
+            return Err(self.non_finite.ended(self.report.steps));
+        }
+        Ok(())
     }
 
     /// The present state of the run, except tensors.
@@ -247,6 +275,7 @@ impl Run<'_> {
     }
 
     pub(super) fn write_status(&mut self, status: RunStatus) -> Result<(), Diagnostic> {
+        self.written = Instant::now();
         self.report.checkpoint = self.checkpointer.last().map(|(_, path)| path.to_path_buf());
         status::write((&self.setup, &self.state), &self.folder, status, &self.report, None)
     }

@@ -54,6 +54,8 @@ pub struct RunReport {
     pub training_time: Duration,
     /// True if the user stopped it.
     pub interrupted: bool,
+    /// True if loss or gradients stayed NaN or infinite, or the final loss or weights are.
+    pub not_finite: bool,
     /// The newest checkpoint, if there is one.
     pub checkpoint: Option<PathBuf>,
     /// True if the last due checkpoint was not written, or an interrupted run has none of its last step.
@@ -185,7 +187,7 @@ fn record(
         best_val_step: best.map(|best| best.step),
         diverged: report.alerts.diverged_at().is_some(),
         diverged_step: report.alerts.diverged_at(),
-        not_finite: status == RunStatus::Failed && report.alerts.run_is_lost(),
+        not_finite: report.not_finite,
         alerts: report.alerts.counts().map(|(kind, count)| (kind.name().to_string(), count)).collect(),
         tokens: report.tokens,
         training_s: report.training_time.as_secs_f64(),

@@ -15,6 +15,7 @@ pub(super) fn facts(found: &FoundRuns, groups: &[Group]) -> Vec<(String, String)
         (RunState::Silent, "silent"),
         (RunState::Interrupted, "interrupted"),
         (RunState::Failed, "failed"),
+        (RunState::NotFinite, "not finite"),
         (RunState::Unknown, "CSV alone"),
     ];
     let states = states.iter().filter(|(state, _)| count(*state) > 0);

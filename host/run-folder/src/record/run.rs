@@ -5,7 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use altgrad_base::{diagnostic::Diagnostic, files};
+use altgrad_base::{
+    diagnostic::{Diagnostic, Fault},
+    files,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -14,7 +17,7 @@ use crate::folder::STATUS;
 
 /// The state of a run, or its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum RunStatus {
     /// It is running, or its process was killed.
     #[default]
@@ -25,6 +28,15 @@ pub enum RunStatus {
     Interrupted,
     /// It failed.
     Failed,
+    /// It ended with NaN or infinity in its loss or weights: at its last step, or because loss or gradients stayed so.
+    NotFinite,
+}
+
+impl From<&Diagnostic> for RunStatus {
+    /// The status of a run that ended with this error.
+    fn from(error: &Diagnostic) -> Self {
+        if error.fault == Fault::NotFinite { Self::NotFinite } else { Self::Failed }
+    }
 }
 
 /// The part of a split that an evaluation predicts.
@@ -87,7 +99,7 @@ pub struct RunRecord {
     pub diverged: bool,
     /// The step at which divergence was found.
     pub diverged_step: Option<u64>,
-    /// True if the run ended because loss or gradients stayed NaN or infinite.
+    /// True if loss or gradients stayed NaN or infinite, or the final loss or weights are: also of an interrupted run.
     pub not_finite: bool,
     /// The number of alerts of each kind, by the name of the kind; kinds without an alert are left out.
     pub alerts: BTreeMap<String, u64>,

@@ -11,10 +11,25 @@ use super::{
 
 #[test]
 fn a_run_whose_training_process_is_killed_says_so() {
-    let (bench, mut child) = endless(&[]);
+    let bench = Bench::new();
+    bench.write("run.toml", &format!("{TINY}\n[checkpoint]\nevery = 0\n[[sink]]\nname = \"csv\"\n"));
+    let set = ["train.max_steps=100000000", "train.eval_interval=1000000000"];
+    let set = set.iter().flat_map(|set| ["--set", set]);
+    let args: Vec<&str> = ["run", "run.toml", "--quiet", "--out", "run"].into_iter().chain(set).collect();
+    let stderr = fs::File::create(bench.path("stderr")).unwrap();
+    let mut child = bench.command(&args).stderr(stderr).spawn().unwrap();
+    let rows =
+        || fs::read_to_string(bench.path("run/metrics.csv")).map_or(0, |text| text.lines().count() - 1);
+    wait(|| rows() > 50);
     let [training] = children(child.id())[..] else { panic!("one process trains") };
     send("-KILL", training);
     assert_eq!(child.wait().unwrap().code(), Some(137));
+    // No evaluation has written these values.
+    let record: serde_json::Value = serde_json::from_str(&bench.read("run/run.json")).unwrap();
+    let (steps, loss) = (record["steps"].as_u64().unwrap(), record["final_train_loss"].as_f64().unwrap());
+    assert!(steps + 1 >= rows() as u64 && loss > 0.0, "{steps} steps, {} rows, loss {loss}", rows());
+    // 16 tokens a step.
+    assert_eq!(record["tokens"], 16 * steps);
     let said = bench.read("stderr");
     assert!(said.contains("error: the process was ended by SIGKILL (perhaps for its memory)"), "{said}");
     assert!(bench.read("run/run.json").contains("\"status\": \"failed\""));

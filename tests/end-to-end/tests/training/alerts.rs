@@ -151,7 +151,7 @@ fn a_loss_that_stays_nan_ends_the_run_after_the_patience_it_was_given() {
     let sets = ["train.lr=1e30", "train.grad_clip=0", "train.max_steps=100", "quant.rounding=toward-zero"];
     let sets = [&sets[..], &["alerts.nan_patience=4", "alerts.nan_cooldown_s=0"]].concat();
     let outcome = run(&bench, "out", &sets);
-    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    assert_eq!(outcome.code, 5, "{}", outcome.stderr);
     let all = events(&bench, "out");
     let last = all.last().unwrap();
     assert_eq!((last["kind"].as_str(), last["level"].as_str()), (Some("failed"), Some("error")));
@@ -167,13 +167,32 @@ fn a_loss_that_stays_nan_ends_the_run_after_the_patience_it_was_given() {
     assert_eq!(losses[0]["place"], gradients[0]["place"], "{all:?}");
     assert!(outcome.stderr.contains("(nan_loss): the training loss is NaN"), "{}", outcome.stderr);
     let status = status(&bench, "out");
-    assert_eq!((status["status"].as_str(), status["diverged"].as_bool()), (Some("failed"), Some(true)));
+    assert_eq!((status["status"].as_str(), status["diverged"].as_bool()), (Some("not_finite"), Some(true)));
     assert!(status["alerts"]["nan_loss"].as_u64().unwrap() >= 1);
     // 0 is never: the run continues to its end.
     let mut patient = sets.clone();
     patient.extend(["alerts.nan_patience=0", "train.max_steps=20"]);
-    assert_eq!(run(&bench, "patient", &patient).code, 0);
-    assert_eq!(self::status(&bench, "patient")["steps"], 20);
+    let outcome = run(&bench, "patient", &patient);
+    assert_eq!(outcome.code, 5, "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("ended with NaN or infinity in its loss or weights"),
+        "{}",
+        outcome.stderr
+    );
+    let status = self::status(&bench, "patient");
+    assert_eq!((&status["steps"], &status["status"]), (&20.into(), &"not_finite".into()));
+    assert_eq!((&status["not_finite"], &status["final_val_loss"]), (&true.into(), &Value::Null));
+    assert!(status["error"].as_str().unwrap().starts_with("the run ended with NaN"), "{status:#}");
+    // One step, whose update makes the weights infinite: only the evaluation after it shows that.
+    let short = [&sets[..], &["train.max_steps=1", "train.lr=1e38", "train.warmup_steps=0"]].concat();
+    let outcome = run(&bench, "short", &short);
+    assert_eq!(outcome.code, 5, "{}", outcome.stderr);
+    assert_eq!(self::status(&bench, "short")["not_finite"], true);
+    // Every reader shows the same state.
+    let shown = bench.host(&["top", "--once", "out", "patient"]).stdout;
+    assert_eq!(shown.matches("not finite").count(), 2, "{shown}");
+    let compared = bench.host(&["compare", "out", "patient"]).stdout;
+    assert!(compared.contains("not finite"), "{compared}");
 }
 
 #[test]
@@ -244,11 +263,15 @@ fn run_json_says_what_was_computed_in_what() {
     assert_eq!((&layers[1]["grad"], &layers[2]["weight"]), (&"f32".into(), &"f32".into()));
 }
 
-/// A sink that makes a folder in place of the file of events represents a disk that takes no events.
+/// A folder in place of the file of events represents a disk that takes no events.
 #[test]
 fn events_that_cannot_be_written_are_a_fault_and_cost_no_training() {
-    let bench = bench("weight = \"E5M2\"", "");
-    let outcome = run(&bench, "out", &["sink.0.path=events.jsonl/metrics.csv"]);
+    let bench = bench("weight = \"E5M2\"", "[checkpoint]\nevery = 2");
+    let sets = ["run", "run.toml", "--quiet", "--out", "out"];
+    assert_eq!(bench.host(&[&sets[..], &["--max-steps", "2"]].concat()).code, 0);
+    std::fs::remove_file(bench.path("out/events.jsonl")).unwrap();
+    std::fs::create_dir(bench.path("out/events.jsonl")).unwrap();
+    let outcome = bench.host(&[&sets[..], &["--resume"]].concat());
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("events are missing from their file"), "{}", outcome.stderr);
     let status = status(&bench, "out");

@@ -81,7 +81,7 @@ impl Bench {
 fn written_weights_are_read_back_and_misfits_are_named() {
     let bench = Bench::new();
     let values = values_of(&layout(1, true));
-    write(&bench.path(), &layout(1, true), &values).unwrap();
+    write(&bench.path(), &layout(1, true), values.clone(), None).unwrap();
     assert_eq!(read(&bench.path(), &layout(1, true)).unwrap(), values);
     assert_eq!(bench.refusal(&layout(2, true)), "the weights lack `h.1.ln_1.weight`");
     assert_eq!(
@@ -99,7 +99,7 @@ fn both_layouts_are_read_back_for_every_model() {
         for (bias, tied) in [(true, true), (true, false), (false, true), (false, false)] {
             let layout = Layout::new(&shape(2, bias, tied));
             let values = values_of(&layout);
-            write_as(&bench.path(), &layout, &values, convention).unwrap();
+            write_as(&bench.path(), (&layout, convention), values.clone(), None).unwrap();
             assert_eq!(read(&bench.path(), &layout).unwrap(), values, "{convention:?} {bias} {tied}");
         }
     }
@@ -109,7 +109,7 @@ fn both_layouts_are_read_back_for_every_model() {
 fn gpt2_stores_linear_weights_transposed() {
     let bench = Bench::new();
     let layout = Layout::new(&shape(1, false, true));
-    write_as(&bench.path(), &layout, &values_of(&layout), Convention::Gpt2).unwrap();
+    write_as(&bench.path(), (&layout, Convention::Gpt2), values_of(&layout), None).unwrap();
     let shape_of = |end: &str| tensors(&bench.path()).iter().find(|t| t.0.ends_with(end)).unwrap().1.clone();
     assert_eq!(shape_of("h.0.attn.c_attn.weight"), [4, 12]);
     assert_eq!(shape_of("h.0.mlp.c_proj.weight"), [16, 4]);
@@ -122,7 +122,7 @@ fn gpt2_stores_linear_weights_transposed() {
 fn prefixes_masks_and_a_repeated_head_are_ignored() {
     let bench = Bench::new();
     let layout = layout(1, true);
-    write(&bench.path(), &layout, &values_of(&layout)).unwrap();
+    write(&bench.path(), &layout, values_of(&layout), None).unwrap();
     rewrite(&bench.path(), |all| {
         all.iter_mut().for_each(|tensor| tensor.0 = format!("_orig_mod.{}", tensor.0));
         let head = all.iter().find(|tensor| tensor.0.ends_with("wte.weight")).unwrap().clone();
@@ -186,7 +186,7 @@ fn two_models_and_names_of_another_architecture_are_named() {
 fn ambiguous_weights_and_those_of_another_model_are_refused() {
     let bench = Bench::new();
     let layout = layout(1, true);
-    let start = || write(&bench.path(), &layout, &values_of(&layout)).unwrap();
+    let start = || write(&bench.path(), &layout, values_of(&layout), None).unwrap();
     start();
     rewrite(&bench.path(), |all| {
         let table = all.iter().find(|tensor| tensor.0.ends_with("wte.weight")).unwrap().clone();
@@ -205,7 +205,7 @@ fn ambiguous_weights_and_those_of_another_model_are_refused() {
     let without = Layout::new(&shape(1, false, true));
     start();
     assert_eq!(bench.refusal(&without), "the weights hold `h.0.attn.c_attn.bias`, which the model lacks");
-    write(&bench.path(), &without, &values_of(&without)).unwrap();
+    write(&bench.path(), &without, values_of(&without), None).unwrap();
     let error = read(&bench.path(), &layout).unwrap_err();
     assert_eq!(error.message, "the weights lack `h.0.ln_1.bias`");
     assert!(error.hint.unwrap().contains("model.bias = false"));
@@ -219,7 +219,7 @@ fn half_precision_is_widened_exactly() {
     let values: Vec<Vec<f32>> =
         layout.specs.iter().map(|spec| (0..spec.len()).map(|at| at as f32 * 0.25 - 4.0).collect()).collect();
     for dtype in [Dtype::BF16, Dtype::F16] {
-        write(&bench.path(), &layout, &values).unwrap();
+        write(&bench.path(), &layout, values.clone(), None).unwrap();
         rewrite(&bench.path(), |all| {
             for tensor in all {
                 let narrow = |x: f32| match dtype {
@@ -240,7 +240,7 @@ fn padding_of_the_vocabulary_and_positions_beyond_the_block_are_dropped() {
     let bench = Bench::new();
     let large = Layout::new(&GptShape { vocab: 64, block_size: 8, ..shape(1, false, false) });
     let values = values_of(&large);
-    write(&bench.path(), &large, &values).unwrap();
+    write(&bench.path(), &large, values.clone(), None).unwrap();
     let fitting = |vocab| Layout::new(&GptShape { vocab, ..shape(1, false, false) });
     let cut = read(&bench.path(), &fitting(50)).unwrap();
     for (cut, whole) in cut.iter().zip(&values) {
@@ -262,4 +262,20 @@ fn other_files_are_refused_as_no_weights() {
     assert!(bench.refusal(&layout(1, true)).starts_with("cannot read the weights"));
     fs::write(bench.path(), "hello").unwrap();
     assert!(bench.refusal(&layout(1, true)).starts_with("not a safetensors file"));
+}
+
+#[test]
+fn weights_that_are_not_finite_are_refused_and_a_note_is_kept() {
+    let bench = Bench::new();
+    let layout = layout(1, true);
+    for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let mut values = values_of(&layout);
+        values[layout.wte][3] = value;
+        write(&bench.path(), &layout, values, None).unwrap();
+        let expected = format!("`transformer.wte.weight` is not finite: element 3 is {value}");
+        assert_eq!(bench.refusal(&layout), expected);
+    }
+    write(&bench.path(), &layout, values_of(&layout), Some("step = 7\n")).unwrap();
+    assert_eq!(WeightsFile::open(&bench.path()).unwrap().note().unwrap().as_deref(), Some("step = 7\n"));
+    assert_eq!(read(&bench.path(), &layout).unwrap(), values_of(&layout));
 }
