@@ -236,7 +236,7 @@ fn closing_table(report: &RunReport, folder: &str) -> Table {
     });
     table.add_row(["final validation loss", &final_val]);
     table.add_row(["best validation loss", &best]);
-    let diverged = report.alerts.diverged_at().map_or("no".to_string(), |step| format!("at step {step}"));
+    let diverged = report.diverged_at().map_or("no".to_string(), |step| format!("at step {step}"));
     table.add_row(["diverged", &diverged]);
     table.add_row(["alerts", &alerts]);
     for sink in &report.sinks {

@@ -1,7 +1,8 @@
 //! Numbers small enough to do by hand.
 
 use altgrad_casts::{
-    Block, Cast, Hadamard, Limit, NonFinite, Operation, Order, Rule, Scaling, Signs, Storage, ZeroBlock,
+    Block, BlockStatistics, Cast, Hadamard, Limit, NonFinite, Operation, Order, Rule, Scaling, Signs,
+    Storage, ZeroBlock,
 };
 
 use crate::support::{apply, bits, grid};
@@ -189,4 +190,21 @@ fn what_is_not_finite_is_skipped_or_poisons() {
     assert!(poisoned.values.iter().chain(&poisoned.scales).all(|y| y.is_nan()));
     assert_eq!(poisoned.scale_codes, Some(vec![0x7f; 2]));
     assert!(poisoned.tensor_scale.unwrap().is_nan());
+}
+
+/// The ratio of this block to its tensor is below half of E4M3's smallest value, 2^-9.
+#[test]
+fn a_block_whose_stored_scale_is_zero_becomes_zero_without_overflow() {
+    let scaling = Scaling { storage: Storage::E4m3, tensor: true, ..Scaling::default() };
+    let grid = grid("E2M1");
+    let range = grid.range();
+    let tensor = scaling.tensor_scale_of_amax(&range, 1.0);
+    let [encode, decode] = scaling.pair(&range, &BlockStatistics::of_amax(1e-7), tensor.as_ref());
+    assert_eq!(decode, 0.0);
+    assert!(1e-7 * encode < 0.25, "it lies below half of E2M1's smallest value");
+    let mut pairs = [[1.0; 2]];
+    scaling.pairs(&range, &[1e-7], tensor.as_ref(), &mut pairs);
+    assert_eq!(pairs, [[encode, decode]]);
+    let applied = apply(&with(Block::Row, scaling), &grid, &[1.0, 1e-7], [2, 1]);
+    assert_eq!(applied.values, [1.0, 0.0]);
 }

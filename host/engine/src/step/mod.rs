@@ -165,3 +165,21 @@ pub fn record_metrics(
 pub(crate) fn is_due(every: u64, step: u64) -> bool {
     every > 0 && step.is_multiple_of(every)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::state::DynamicLossScale;
+
+    #[test]
+    fn the_event_of_a_skipped_step_names_a_loss_that_is_not_finite() {
+        let loss_scale = LossScaler::Dynamic(DynamicLossScale::default());
+        let update = AppliedUpdate { norm: None, lr: 1.0, loss_scale, is_skipped: true };
+        let text = |loss| update.event(3, loss).unwrap().text;
+        assert!(text(2.5).starts_with("the gradients overflowed under a loss scale of "));
+        assert!(text(f64::NAN).starts_with("the loss is NaN under a loss scale of "));
+        let kept = AppliedUpdate { is_skipped: false, ..update };
+        assert!(kept.event(3, 2.5).is_none());
+    }
+}

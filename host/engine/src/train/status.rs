@@ -122,6 +122,13 @@ impl RunReport {
         }
     }
 
+    /// The step at which the run was found to diverge, or since which it is not finite.
+    #[must_use]
+    pub fn diverged_at(&self) -> Option<u64> {
+        let since = self.not_finite.then(|| self.steps.saturating_sub(self.alerts.nan_steps()));
+        self.alerts.diverged_at().or(since)
+    }
+
     /// Training tokens per second; missing if no step was done.
     #[must_use]
     pub fn tokens_per_s(&self) -> Option<f64> {
@@ -185,8 +192,8 @@ fn record(
         final_val_tokens: report.final_val.map(|held_out| held_out.mean.tokens),
         best_val_loss: best.map(|best| best.loss),
         best_val_step: best.map(|best| best.step),
-        diverged: report.alerts.diverged_at().is_some(),
-        diverged_step: report.alerts.diverged_at(),
+        diverged: report.diverged_at().is_some(),
+        diverged_step: report.diverged_at(),
         not_finite: report.not_finite,
         alerts: report.alerts.counts().map(|(kind, count)| (kind.name().to_string(), count)).collect(),
         tokens: report.tokens,

@@ -95,7 +95,7 @@ pub struct RunRecord {
     pub best_val_loss: Option<f64>,
     /// The step before whose update it was measured.
     pub best_val_step: Option<u64>,
-    /// True if the run was found to diverge.
+    /// True if the run was found to diverge, or is not finite.
     pub diverged: bool,
     /// The step at which divergence was found.
     pub diverged_step: Option<u64>,

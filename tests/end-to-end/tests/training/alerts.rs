@@ -182,6 +182,7 @@ fn a_loss_that_stays_nan_ends_the_run_after_the_patience_it_was_given() {
     let status = self::status(&bench, "patient");
     assert_eq!((&status["steps"], &status["status"]), (&20.into(), &"not_finite".into()));
     assert_eq!((&status["not_finite"], &status["final_val_loss"]), (&true.into(), &Value::Null));
+    assert_eq!((&status["diverged"], &status["diverged_step"]), (&true.into(), &1.into()));
     assert!(status["error"].as_str().unwrap().starts_with("the run ended with NaN"), "{status:#}");
     // One step, whose update makes the weights infinite: only the evaluation after it shows that.
     let short = [&sets[..], &["train.max_steps=1", "train.lr=1e38", "train.warmup_steps=0"]].concat();
