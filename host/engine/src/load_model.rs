@@ -221,7 +221,9 @@ mod tests {
         assert!(missing.hint.unwrap().contains("--full-precision"));
         let state = "step = 6\ndata_fingerprint = '0a'\n";
         let switched = format!("{state}[[schedule]]\nentry = 0\nstep = 3\ntrigger = 'at step 3'\n");
-        for (note, expected) in [(state, Some(true)), (&switched, Some(false)), (&switched[..50], None)] {
+        for (note, expected) in
+            [(state, Some(true)), (switched.as_str(), Some(false)), (&switched[..50], None)]
+        {
             assert_eq!(rounds(Some(note)).ok(), expected, "{note}");
         }
         assert!(rounds(Some(&switched[..50])).unwrap_err().hint.unwrap().contains("checkpoint"));

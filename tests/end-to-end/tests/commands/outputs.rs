@@ -29,7 +29,7 @@ const PRINTING: [&[&str]; 17] = [
     &["casts", "show", "tiny.toml"],
     &["diff", "tiny.toml", "tiny.toml", "--steps", "1"],
     &["weights", "export", "tiny.toml", "--to", "w.safetensors"],
-    &["check", "tiny.toml"],
+    &["check", "tiny.toml", "--out", "free"],
     &["run", "tiny.toml", "--out", "other"],
     &["reference", "metrics"],
     &["completions", "bash"],
@@ -91,7 +91,7 @@ fn links_and_devices_that_are_written_stay() {
 #[test]
 fn sinks_keep_off_the_files_of_the_host() {
     let bench = Bench::new();
-    bench.write("tiny.toml", TINY);
+    bench.write("tiny.toml", &format!("{TINY}[[sink]]\nname = \"csv\"\n"));
     let names = ["run.json", "config.toml", "events.jsonl", "weights.safetensors", "checkpoints/x", ".lock"];
     let options = [("csv", "path"), ("csv", "layers_path"), ("tensorboard", "folder"), ("wandb", "folder")];
     for (sink, option) in options {

@@ -261,9 +261,9 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
     for entry in std::fs::read_dir(from).unwrap().flatten() {
         let to = to.join(entry.file_name());
         if entry.path().is_dir() {
-            copy(&entry.path(), &to)
+            copy(&entry.path(), &to);
         } else {
-            drop(std::fs::copy(entry.path(), to).unwrap())
+            std::fs::copy(entry.path(), to).unwrap();
         }
     }
 }
