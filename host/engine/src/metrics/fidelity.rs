@@ -182,7 +182,7 @@ mod tests {
         let recorded = |grad: [f32; 2], shadow: [f32; 2]| {
             let mut read_back = ReadBack::default();
             let asked = ask_agreement(&[flat(&grad)], &[flat(&shadow)], &mut read_back);
-            let (layout, quant) = (layout(), QuantContext::off());
+            let (layout, quant) = (layout(), QuantPlan::off());
             let setup = MetricSetup::new(&layout, &quant, MetricsSection::default(), true);
             let sums = agreement(&asked, &read_back.read().unwrap()).unwrap();
             let mut row = MetricRecord::new(0);

@@ -71,6 +71,11 @@ pub struct StepInputs<'a> {
 }
 
 impl StepInputs<'_> {
+    /// False if the update spreads NaN: unchanged codes of NaN are no stall.
+    fn has_finite_gradients(&self) -> bool {
+        self.outputs.moments.iter().all(gradients::Moments::is_finite)
+    }
+
     fn attention(&self) -> attention::Measured<'_> {
         attention::Measured { softmax: &self.outputs.attention, qk_entropy: self.updates.qk_entropy() }
     }
@@ -119,7 +124,7 @@ families! {
     attention::AttentionFamily: step.attention(),
     codes::CodesFamily: step.distributions(),
     observation::ObservationFamily: &step.outputs.observed,
-    updates::UpdatesFamily: step.updates.updates(),
+    updates::UpdatesFamily: step.updates.updates().filter(|_| step.has_finite_gradients()),
     update_distances::UpdateDistancesFamily: step.updates.distances(),
     grid_ends::GridEndsFamily: step.updates.grid_ends(),
     scale_changes::ScaleChangesFamily: step.updates.scale_changes(),

@@ -13,7 +13,7 @@ type Formula = fn(&QuantStats) -> Option<f64>;
 
 /// Statistics of every site, of every role and of the whole.
 static STATISTICS: &[(&MetricDefinition, Formula)] = &[
-    (&OVERFLOW_RATE, |seen| share(seen.stats.overflow, seen.elements)),
+    (&OVERFLOW_RATE, |seen| share(seen.stats.overflow, seen.elements.saturating_sub(seen.stats.nan))),
     // Formats count NaN as an element that is not zero. Missing if every element is zero or NaN.
     (&UNDERFLOW_RATE, |seen| share(seen.stats.underflow, seen.stats.nonzero.saturating_sub(seen.stats.nan))),
     (&NAN_COUNT, |seen| Some(seen.stats.nan as f64)),
@@ -156,11 +156,16 @@ mod tests {
 
     /// Of seven elements that are not zero, three are NaN: one of four becomes zero.
     #[test]
-    fn nan_is_no_element_that_could_become_zero() {
-        let rate = |stats| {
+    fn nan_is_no_element_that_could_overflow_or_become_zero() {
+        let rate_of = |rate: &MetricDefinition, stats| {
             let values = values(&QuantStats { elements: 8, stats, scale: None }).collect::<Vec<_>>();
-            values.iter().find(|(definition, _)| **definition == UNDERFLOW_RATE).map(|(_, value)| *value)
+            values.iter().find(|(definition, _)| **definition == *rate).map(|(_, value)| *value)
         };
+        let rate = |stats| rate_of(&UNDERFLOW_RATE, stats);
+        for (nan, expected) in [(0, Some(0.25)), (4, Some(0.5)), (8, None)] {
+            let stats = FormatStats { overflow: expected.map_or(0, |_| 2), nan, ..FormatStats::default() };
+            assert_eq!(rate_of(&OVERFLOW_RATE, stats), expected, "{nan}");
+        }
         let stats = FormatStats { underflow: 1, nan: 3, nonzero: 7, ..FormatStats::default() };
         assert_eq!(rate(stats), Some(0.25));
         assert_eq!(rate(FormatStats { underflow: 0, nan: 7, ..stats }), None);

@@ -23,7 +23,7 @@ const ROUNDING: MetricDefinition = MetricDefinition {
 };
 
 metrics! {
-    /// Fraction of elements beyond the format's largest value after scaling: they saturate.
+    /// Elements beyond the format's largest value after scaling, which saturate, as a fraction of those that are not NaN.
     OVERFLOW_RATE = {
         name: "quant/overflow_rate",
         unit: Unit::Fraction,
