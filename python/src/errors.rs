@@ -18,7 +18,7 @@ pub(crate) fn exception(diagnostic: Diagnostic) -> PyErr {
     let text = text.strip_prefix("error: ").unwrap_or(&text).to_owned();
     match diagnostic.fault {
         Fault::Config => PyValueError::new_err(text),
-        Fault::Plugin | Fault::Run | Fault::Device => PluginError::new_err(text),
+        Fault::Plugin | Fault::Run | Fault::Device | Fault::NotFinite => PluginError::new_err(text),
     }
 }
 

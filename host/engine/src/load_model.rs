@@ -57,7 +57,7 @@ impl SavedModel {
         if !beside.is_file() {
             return Err(Diagnostic::config(format!("there is no {CONFIG} beside the weights"))
                 .at(weights.display())
-                .hint("it has the model's shape and tokenizer, and run.json the casts; name the run's folder or a checkpoint, or copy both"));
+                .hint("it has the model's shape, tokenizer and casts; name the run's folder or a checkpoint, or copy both"));
         }
         let (config, source) = altgrad_config::load(&beside, &[])?;
         let file = WeightsFile::open(&weights)?;

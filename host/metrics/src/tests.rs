@@ -113,6 +113,7 @@ fn each_threshold_and_column_is_defined_once() {
         "rank_collapse",
         "sparsity",
         "attention_logit",
+        "gradient_sqnr",
     ];
     assert_eq!(named, expected);
     let positions: Vec<u8> = report::columns().iter().map(|(_, column)| column.position).collect();

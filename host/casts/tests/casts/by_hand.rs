@@ -198,13 +198,13 @@ fn a_block_whose_stored_scale_is_zero_becomes_zero_without_overflow() {
     let scaling = Scaling { storage: Storage::E4m3, tensor: true, ..Scaling::default() };
     let grid = grid("E2M1");
     let range = grid.range();
-    let tensor = scaling.tensor_scale_of_amax(&range, 1.0);
-    let [encode, decode] = scaling.pair(&range, &BlockStatistics::of_amax(1e-7), tensor.as_ref());
+    let tensor = scaling.tensor_scale_of_amax(range, 1.0);
+    let [encode, decode] = scaling.pair(range, &BlockStatistics::of_amax(1e-7), tensor.as_ref());
     assert_eq!(decode, 0.0);
     assert!(1e-7 * encode < 0.25, "it lies below half of E2M1's smallest value");
     let mut pairs = [[1.0; 2]];
-    scaling.pairs(&range, &[1e-7], tensor.as_ref(), &mut pairs);
+    scaling.pairs(range, &[1e-7], tensor.as_ref(), &mut pairs);
     assert_eq!(pairs, [[encode, decode]]);
     let applied = apply(&with(Block::Row, scaling), &grid, &[1.0, 1e-7], [2, 1]);
-    assert_eq!(applied.values, [1.0, 0.0]);
+    assert!((applied.values[0] - 1.0).abs() < 1e-6 && applied.values[1] == 0.0, "{:?}", applied.values);
 }

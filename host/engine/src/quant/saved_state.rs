@@ -92,10 +92,7 @@ impl Quantizer {
             let scales = scales.map_or(Ok(Vec::new()), bits)?;
             Ok(SavedWeightStats { layer, grid, elements, words: bits(words)?, sums: bits(sums)?, scales })
         });
-        Ok(SavedQuantState {
-            history: self.history(),
-            weights: weights.collect::<Result<_, Diagnostic>>()?,
-        })
+        Ok(SavedQuantState { history: self.history(), weights: weights.collect::<Result<_, Diagnostic>>()? })
     }
 
     /// Restores the state of a checkpoint. A fork of its run, with other casts, takes the parts that it uses: sites whose scales

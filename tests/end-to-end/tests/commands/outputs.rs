@@ -79,7 +79,7 @@ fn links_and_devices_that_are_written_stay() {
         bench.write(&target, "before");
         symlink(&target, bench.path(&link)).unwrap();
         for to in [link.as_str(), "null"] {
-            let outcome = bench.host(&[args, &[to][..]].concat());
+            let outcome = bench.host(&[*args, &[to][..]].concat());
             assert_eq!(outcome.code, 0, "{args:?} {to}: {}", outcome.stderr);
             assert!(bench.path(to).is_symlink(), "{args:?} {to}");
         }

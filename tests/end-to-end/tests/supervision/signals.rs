@@ -18,8 +18,10 @@ fn a_run_whose_training_process_is_killed_says_so() {
     let args: Vec<&str> = ["run", "run.toml", "--quiet", "--out", "run"].into_iter().chain(set).collect();
     let stderr = fs::File::create(bench.path("stderr")).unwrap();
     let mut child = bench.command(&args).stderr(stderr).spawn().unwrap();
-    let rows =
-        || fs::read_to_string(bench.path("run/metrics.csv")).map_or(0, |text| text.lines().count() - 1);
+    let rows = || {
+        fs::read_to_string(bench.path("run/metrics.csv"))
+            .map_or(0, |text| text.lines().count().saturating_sub(1))
+    };
     wait(|| rows() > 50);
     let [training] = children(child.id())[..] else { panic!("one process trains") };
     send("-KILL", training);

@@ -72,7 +72,7 @@ fn a_resume_that_would_replace_results_is_refused() {
     let set: Vec<&str> = set.into_iter().flat_map(|set| ["--set", set]).collect();
     let fork = ["--out", "fork", "--resume-anyway", "--resume", last.to_str().unwrap()];
     let failed = host(&bench, &[&fork[..], &set].concat());
-    assert_eq!(failed.code, 1, "{}", failed.stderr);
+    assert_eq!(failed.code, 5, "{}", failed.stderr);
     assert!(failed.stderr.contains("--out DIR` begins there again"), "{}", failed.stderr);
 
     fs::remove_dir_all(bench.path("run/checkpoints")).unwrap();

@@ -245,10 +245,10 @@ fn a_loss_that_stays_nan_ends_the_run_and_is_not_called_a_success() {
     let mut args = vec!["run", "tiny.toml", "--quiet"];
     args.extend(sets.iter().flat_map(|set| ["--set", set]));
     let outcome = bench.host(&args);
-    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    assert_eq!(outcome.code, 5, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("NaN or infinite for 10 steps"), "{}", outcome.stderr);
     let status: serde_json::Value = serde_json::from_str(&bench.read("runs/tiny/run.json")).unwrap();
-    assert_eq!(status["status"], "failed");
+    assert_eq!(status["status"], "not_finite");
     assert!(bench.read("runs/tiny/metrics.csv").contains("NaN"));
 }
 
@@ -335,7 +335,7 @@ fn an_interrupted_run_without_a_checkpoint_of_its_last_step_says_so() {
     assert_eq!(outcome.status.code(), Some(1), "{said}");
     assert!(said.contains("steps without a checkpoint: there is none"), "{said}");
     let status: serde_json::Value = serde_json::from_str(&bench.read("runs/tiny/run.json")).unwrap();
-    assert_eq!(status["status"], "interrupted");
+    assert_eq!((&status["status"], &status["not_finite"]), (&"interrupted".into(), &true.into()));
 }
 
 #[test]
