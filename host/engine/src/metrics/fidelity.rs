@@ -181,7 +181,7 @@ mod tests {
     fn gradients_that_are_not_finite_agree_with_nothing() {
         let recorded = |grad: [f32; 2], shadow: [f32; 2]| {
             let mut read_back = ReadBack::default();
-            let asked = ask_agreement(&[flat(&grad)], &[flat(&shadow)], &mut read_back);
+            let asked = request_agreement(&[flat(&grad)], &[flat(&shadow)], &mut read_back);
             let (layout, quant) = (layout(), QuantPlan::off());
             let setup = MetricSetup::new(&layout, &quant, MetricsSection::default(), true);
             let sums = agreement(&asked, &read_back.read().unwrap()).unwrap();

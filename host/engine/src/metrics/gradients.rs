@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(row.values.len(), GradientsFamily::ids(&setup).len());
         // Norms show what is not finite; the others have no value.
         let mut read_back = ReadBack::default();
-        let asked = ask_moments(&[flat(&[f32::NAN, 1.0]), flat(&[f32::INFINITY; 4])], &mut read_back);
+        let asked = request_moments(&[flat(&[f32::NAN, 1.0]), flat(&[f32::INFINITY; 4])], &mut read_back);
         let sums = moments(&asked, &read_back.read().unwrap()).unwrap();
         let mut row = MetricRecord::new(0);
         GradientsFamily::record(&setup, Some(&sums), &mut row);
