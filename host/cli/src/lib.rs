@@ -2,8 +2,7 @@
 //!
 //! Exit codes: 0 success, 1 the run failed, 2 bad usage or configuration, 3 a plugin was refused or ended the process, 4 device
 //! not available or failed, 5 the run ended with NaN or infinity, 130 interrupted, 128 + N ended by signal N. `diff` returns 0 if the
-//! runs do not differ and 1 if they do, as
-//! diff(1). Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
+//! runs do not differ and 1 if they do, as diff(1). Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
 
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
