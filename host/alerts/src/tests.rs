@@ -476,7 +476,7 @@ fn a_model_that_knows_no_more_than_how_often_tokens_occur() {
     // A corpus of one token has nothing to learn, once its frequency is known.
     for (loss, fires) in [(3e-6, 0), (0.02, 1)] {
         let mut bench = Bench::new(config);
-        bench.alerts = bench.alerts.with_facts(RunFacts { unigram_entropy: Some(0.0), ..facts });
+        bench.alerts = bench.alerts.with_facts(AlertFacts { unigram_entropy: Some(0.0), ..facts });
         let fired = (0..60).flat_map(|_| bench.kinds(&[("train/loss", loss)]));
         assert_eq!(fired.count(), fires, "{loss}");
     }

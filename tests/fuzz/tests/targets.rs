@@ -198,7 +198,7 @@ fn token_bins() {
                         let batches = Batches::new(corpus, 1, 2, 4);
                         let held_out =
                             batches.sample(Split::Validation, 1).chain(batches.whole(Split::Validation));
-                        for batch in held_out.chain([batches.train(0)]).map(Result::unwrap) {
+                        for batch in held_out.chain([batches.train(0, 0)]).map(Result::unwrap) {
                             let ids = batch.inputs.iter().chain(&batch.targets);
                             assert!(ids.clone().all(|id| (0..vocab).contains(id)), "{batch:?}");
                         }

@@ -146,7 +146,7 @@ fn prefixes_of_other_frameworks_are_ignored() {
         ("_forward_module.model.transformer.", "_forward_module.model."),
         ("", ""),
     ] {
-        write(&bench.path(), &layout, &values_of(&layout)).unwrap();
+        write(&bench.path(), &layout, values_of(&layout), None).unwrap();
         rewrite(&bench.path(), |all| {
             for (key, ..) in all.iter_mut() {
                 *key = match key.strip_prefix(PREFIX) {
@@ -164,7 +164,7 @@ fn prefixes_of_other_frameworks_are_ignored() {
 fn two_models_and_names_of_another_architecture_are_named() {
     let bench = Bench::new();
     let layout = layout(1, true);
-    write(&bench.path(), &layout, &values_of(&layout)).unwrap();
+    write(&bench.path(), &layout, values_of(&layout), None).unwrap();
     rewrite(&bench.path(), |all| {
         let both = |tensor: &(String, Vec<usize>, Dtype, Vec<u8>)| {
             ["student.", "teacher."]
