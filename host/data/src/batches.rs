@@ -172,7 +172,9 @@ mod tests {
     fn micro_batches_of_a_step_are_parts_of_one_draw() {
         let windows = |batch_size: usize| -> Vec<i32> {
             let batches = Batches { batch_size, ..batches(1) };
-            (0..4 / batch_size).flat_map(|micro_batch| batches.train(5, micro_batch).unwrap().inputs).collect()
+            (0..4 / batch_size)
+                .flat_map(|micro_batch| batches.train(5, micro_batch).unwrap().inputs)
+                .collect()
         };
         assert_eq!(windows(4).len(), 32);
         assert_eq!((windows(4), windows(4)), (windows(1), windows(2)));

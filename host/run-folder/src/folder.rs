@@ -97,9 +97,9 @@ impl RunFolder {
                 )));
         }
         let goes_on = if holds_a_run { "`--resume` resumes the run in it; " } else { "" };
-        Err(Diagnostic::config("the run folder is not empty").at(path.display()).hint(format!(
-            "{goes_on}runs never overwrite each other: use `--out DIR` or `--set run.name=NAME`, or delete the folder"
-        )))
+        Err(Diagnostic::config("the run folder is not empty")
+            .at(path.display())
+            .hint(format!("{goes_on}runs never overwrite each other: use `--out DIR`, or delete the folder")))
     }
 
     /// Makes the folder, if it does not exist.

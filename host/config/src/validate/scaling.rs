@@ -24,7 +24,12 @@ fn general(scaling: &ScalingSection) -> Vec<Rule> {
             scaling.amax == AmaxChoice::Dynamic || tensor,
             format!("`quant.scaling.amax` = \"{}\" needs granularity \"tensor\"", scaling.amax),
         )
-        .hint("blocks take their scales from the current tensor: set amax = \"dynamic\""),
+        .hint(match scaling.amax {
+            AmaxChoice::Static => {
+                "blocks take their scales from the current tensor: set granularity = \"tensor\""
+            }
+            _ => "blocks take their scales from the current tensor: set amax = \"dynamic\"",
+        }),
         rule(
             &["quant.scaling.static_amax"],
             scaling.static_amax.is_none() || scaling.amax == AmaxChoice::Static,

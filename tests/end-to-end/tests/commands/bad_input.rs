@@ -263,7 +263,7 @@ fn an_occupied_run_folder_is_not_touched() {
     assert_snapshot!(outcome.stderr, @"
     error: the run folder is not empty
       --> runs/tiny
-    hint: runs never overwrite each other: use `--out DIR` or `--set run.name=NAME`, or delete the folder
+    hint: runs never overwrite each other: use `--out DIR`, or delete the folder
     ");
     assert_eq!(bench.read("runs/tiny/metrics.csv"), "precious");
     assert_eq!(fs::read_dir(bench.path("runs/tiny")).unwrap().count(), 1);

@@ -208,11 +208,19 @@ fn run_files_of_prepared_bins_pass_their_check() {
     let bench = bench();
     let out = ["data", "prepare", "eurlex57k", "--input", "in", "--out", "data/eurlex57k"];
     assert_eq!(bench.host(&out).code, 0);
-    let mut checked = 0;
-    for entry in fs::read_dir(fixture("../../../configs/eurlex")).unwrap().flatten() {
-        let outcome = bench.host(&["check", &entry.path().display().to_string()]);
-        assert_eq!(outcome.code, 0, "{}: {}", entry.path().display(), outcome.stderr);
-        checked += 1;
+    // Their data lie beside the folder `configs`.
+    let files: Vec<String> = fs::read_dir(fixture("../../../configs/eurlex"))
+        .unwrap()
+        .flatten()
+        .map(|entry| {
+            let file = format!("configs/eurlex/{}", entry.file_name().display());
+            bench.write(&file, &fs::read_to_string(entry.path()).unwrap());
+            file
+        })
+        .collect();
+    for file in &files {
+        let outcome = bench.host(&["check", file]);
+        assert_eq!(outcome.code, 0, "{file}: {}", outcome.stderr);
     }
-    assert_eq!(checked, 3);
+    assert_eq!(files.len(), 3);
 }
