@@ -31,7 +31,7 @@ class Turned:
         self.distance = abs(value - (low + high) / 2) / abs(value)
         taken = values.flat[self.element]
         values.flat[self.element] = high if abs(taken - low) < abs(taken - high) else low
-        return altgrad.Applied(values, applied.codes, applied.scales, applied.scale_codes, applied.tensor_scale)
+        return altgrad.Applied(values, applied.codes, applied.scales, applied.scale_codes, applied.tensor_scale, applied.overflow)
 
 
 class Trajectory(unittest.TestCase):

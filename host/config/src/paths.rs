@@ -64,18 +64,26 @@ pub fn from_folder(folder: &Path, key: &str, value: &Value) -> Value {
     found.filter(|_| moved.is_ok()).unwrap_or(value).clone()
 }
 
-/// Makes the paths of a resolved run file absolute, so that the file may be moved. Those of plugins are already.
-pub(super) fn make_absolute(config: &mut RunConfig) -> Result<(), Diagnostic> {
-    if let DatasetChoice::Bins(path) | DatasetChoice::Text(path) = &mut config.data.dataset {
-        *path = whole("data.dataset", path)?.into();
+impl RunConfig {
+    /// The resolved run file: every default written out, and paths absolute, so that the file may be moved and renamed: loading it
+    /// describes the same run. Paths of plugins are absolute already.
+    ///
+    /// # Errors
+    /// A path cannot be made absolute, or a value does not fit TOML. Those of a loaded run file fit; a seed above 2^63 does not.
+    pub fn to_toml(&self) -> Result<String, Diagnostic> {
+        let mut config = self.clone();
+        if let DatasetChoice::Bins(path) | DatasetChoice::Text(path) = &mut config.data.dataset {
+            *path = whole("data.dataset", path)?.into();
+        }
+        if let Some(init) = config.model.init.as_mut().filter(|init| !init.is_empty()) {
+            *init = whole("model.init", Path::new(init))?;
+        }
+        if config.run.out != RunSection::default().out {
+            config.run.out = whole("run.out", Path::new(&config.run.out))?;
+        }
+        toml::to_string_pretty(&config)
+            .map_err(|error| Diagnostic::config(format!("cannot write the resolved run file: {error}")))
     }
-    if let Some(init) = config.model.init.as_mut().filter(|init| !init.is_empty()) {
-        *init = whole("model.init", Path::new(init))?;
-    }
-    if config.run.out != RunSection::default().out {
-        config.run.out = whole("run.out", Path::new(&config.run.out))?;
-    }
-    Ok(())
 }
 
 /// An absolute path.

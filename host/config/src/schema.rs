@@ -5,7 +5,6 @@
 //! not make a run file valid: only [`super::load`] checks ranges and fills in
 //! the defaults that depend on other keys, marked "after load" here.
 
-use altgrad_base::diagnostic::Diagnostic;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,12 +14,12 @@ use super::choices::{
     PositionsChoice, PrecisionChoice, Preset, ScheduleChoice, TokenizerChoice,
 };
 use super::loss_scale::LossScaleChoice;
+use super::numbers;
 use super::observe::ObserveSection;
 use super::optimizer::OptimizerSection;
 use super::plugin_ref::PluginRef;
 use super::quant::QuantSection;
 use super::tables::table;
-use super::{numbers, paths};
 /// A whole run file, resolved and range-checked when it comes from [`super::load`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -72,18 +71,6 @@ pub struct RunConfig {
     /// with different settings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sink: Vec<SinkSection>,
-}
-
-impl RunConfig {
-    /// The resolved run file: every default written out, and paths absolute. Loading it describes the same run, from whatever
-    /// folder and under whatever file name.
-    pub fn to_toml(&self) -> Result<String, Diagnostic> {
-        let mut whole = self.clone();
-        paths::make_absolute(&mut whole)?;
-        // Loaded values always fit TOML; only hand-made ones, such as a seed above 2^63, do not.
-        toml::to_string_pretty(&whole)
-            .map_err(|error| Diagnostic::config(format!("cannot write the resolved run file: {error}")))
-    }
 }
 
 /// `[run]`.
