@@ -72,18 +72,24 @@ impl RunConfig {
     /// A path cannot be made absolute, or a value does not fit TOML. Those of a loaded run file fit; a seed above 2^63 does not.
     pub fn to_toml(&self) -> Result<String, Diagnostic> {
         let mut config = self.clone();
-        if let DatasetChoice::Bins(path) | DatasetChoice::Text(path) = &mut config.data.dataset {
-            *path = whole("data.dataset", path)?.into();
-        }
-        if let Some(init) = config.model.init.as_mut().filter(|init| !init.is_empty()) {
-            *init = whole("model.init", Path::new(init))?;
-        }
-        if config.run.out != RunSection::default().out {
-            config.run.out = whole("run.out", Path::new(&config.run.out))?;
-        }
+        make_absolute(&mut config)?;
         toml::to_string_pretty(&config)
             .map_err(|error| Diagnostic::config(format!("cannot write the resolved run file: {error}")))
     }
+}
+
+/// Makes the paths of a resolved run file absolute.
+pub(super) fn make_absolute(config: &mut RunConfig) -> Result<(), Diagnostic> {
+    if let DatasetChoice::Bins(path) | DatasetChoice::Text(path) = &mut config.data.dataset {
+        *path = whole("data.dataset", path)?.into();
+    }
+    if let Some(init) = config.model.init.as_mut().filter(|init| !init.is_empty()) {
+        *init = whole("model.init", Path::new(init))?;
+    }
+    if config.run.out != RunSection::default().out {
+        config.run.out = whole("run.out", Path::new(&config.run.out))?;
+    }
+    Ok(())
 }
 
 /// An absolute path.

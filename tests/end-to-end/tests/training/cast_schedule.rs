@@ -83,13 +83,13 @@ fn a_change_is_what_a_fork_of_the_checkpoint_before_it_is() {
     assert!(evaluated.code == 0 && evaluated.stdout.contains("unquantized bf16"), "{}", evaluated.stdout);
     let evaluated = bench.host(&["evaluate", "plain"]);
     assert!(evaluated.stdout.contains("weights E4M3"), "{}", evaluated.stdout);
-    // A damaged record does not tell them; checkpoints have their own.
+    // The weights themselves tell them, and so do those of checkpoints.
     let record = bench.read("scheduled/run.json");
     bench.write("scheduled/run.json", &record[..record.len() / 2]);
-    let refused = bench.host(&["evaluate", "scheduled"]);
-    assert!(refused.code == 2 && refused.stderr.contains("run.json"), "{}", refused.stderr);
-    let evaluated = bench.host(&["evaluate", "scheduled/checkpoints/last"]);
-    assert!(evaluated.stdout.contains("unquantized bf16"), "{}", evaluated.stdout);
+    for model in ["scheduled", "scheduled/checkpoints/last"] {
+        let evaluated = bench.host(&["evaluate", model]);
+        assert!(evaluated.stdout.contains("unquantized bf16"), "{}{}", evaluated.stdout, evaluated.stderr);
+    }
 }
 
 #[test]
