@@ -1,7 +1,7 @@
 //! Failures on the threads of the tensor library, which it only logs: the first one ends the computation.
 //!
 //! A GPU's operations run on threads of the library. If one panics there, for example because a kernel cannot be launched, the
-//! library writes a line and continues with memory that was never written. [`record`] keeps the first panic; [`check`] fails from
+//! library writes a line and continues with memory that was never written. `record` keeps the first panic; `check` fails from
 //! then on, wherever results are read back.
 
 use std::{
@@ -74,7 +74,7 @@ pub(crate) fn failed(what: &str, why: impl std::fmt::Display) -> Diagnostic {
         .hint("the results after it are wrong: resume from the last checkpoint, or use another device")
 }
 
-/// The result of `work`, or the error of [`check`], also if the failure reached this thread as a panic. Another panic continues.
+/// The result of `work`, or the error of `check`, also if the failure reached this thread as a panic. Another panic continues.
 ///
 /// # Errors
 /// Those of `work`, and [`Fault::Device`].

@@ -91,7 +91,7 @@ pub enum Condition {
     Above,
     /// Below the threshold, over all layers.
     Below,
-    /// Above the threshold over all layers, while the learning rate is high: after warm-up, and at least [`HIGH_RATE`] of its
+    /// Above the threshold over all layers, while the learning rate is high: after warm-up, and at least `HIGH_RATE` of its
     /// largest value. At a lower rate the value matters little.
     AboveAtHighRate,
     /// Above the threshold, where the SQNR at the same place, this metric in dB, is below `sqnr_threshold`.

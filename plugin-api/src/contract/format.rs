@@ -39,7 +39,7 @@ pub trait Format: Send + Sync + Sized + 'static {
     /// Rounds `src` to the format's grid and writes real values (not codes) to `dst`:
     /// `dst[i] = round(src[i] * scale) * inverse`, two f32 multiplications by the scale of the element's block and its inverse.
     ///
-    /// NaN stays NaN and is counted. ±Inf and values beyond the largest finite code saturate; more than [`OVERFLOW_ULPS`] beyond
+    /// NaN stays NaN and is counted. ±Inf and values beyond the largest finite code saturate; more than [two ULPs](crate::format::OVERFLOW_ULPS) beyond
     /// it they count as overflow. A value that rounds to zero keeps its sign. `histogram`, if not empty, has 2^bits counters, one
     /// per code; counts are added to them.
     /// Shapes: `src`, `dst` `[n]` f32, disjoint; borrowed for the call. `[any-thread]`

@@ -286,7 +286,7 @@ impl UpdateMetrics {
         }
     }
 
-    /// The counting of a device in a parameter's step, every step, instead of [`Self::gradient`] and [`Self::update`]; `None` if it
+    /// The counting of a device in a parameter's step, every step, instead of `gradient` and `update`; `None` if it
     /// cannot count.
     #[must_use]
     pub fn counting(&self, param: usize, stored: Option<(&FormatPlugin, f32)>) -> Option<Counting> {

@@ -101,7 +101,7 @@ impl UpdateMetrics {
         (0..self.past.len()).map_while(|param| Some(self.dead.remembered(param)?.0)).collect()
     }
 
-    /// The seed that drew the initial weights that are not among [`Self::remembered`].
+    /// The seed that drew the initial weights that are not among `remembered`.
     #[must_use]
     pub fn initial_seed(&self) -> Option<u64> {
         self.initial.iter().find_map(|initial| match initial {
