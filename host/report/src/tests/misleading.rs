@@ -60,8 +60,8 @@ fn a_rate_sweep_holds_the_best_rate_against_the_best_rate() {
     let groups = groups(&found.runs);
     let baseline = named(&found.runs, &groups, "none_1e-5_2");
     let comparison = Comparison::new(&found.runs, &groups, Choice { baseline, ..Choice::default() });
-    assert_eq!(comparison.baseline(), Some("fp32 · lr 0.00001"));
-    assert!(comparison.ranking[2].starts_with("E5M2 w · lr 0.00001 ends above fp32 · lr 0.00001: 0.0127"));
+    assert_eq!(comparison.baseline(), Some("fp32 · lr 1e-5"));
+    assert!(comparison.ranking[2].starts_with("E5M2 w · lr 1e-5 ends above fp32 · lr 1e-5: 0.0127"));
 }
 
 #[test]
