@@ -53,14 +53,23 @@ fn copy_of_the_repository() -> Result<RepositoryCopy, String> {
     Ok(copy)
 }
 
-fn apply(diff: &str, folder: &Path) {
+/// Runs `git apply` with the diff in a folder; with `--check` it changes nothing.
+fn apply(diff: &str, folder: &Path, options: &[&str]) {
     let mut git = outside_of_hooks("git");
-    git.args(["apply", "--recount", "-"]).current_dir(folder).env("GIT_CEILING_DIRECTORIES", target());
+    git.args(["apply", "--recount"]).args(options).arg("-").current_dir(folder);
+    git.env("GIT_CEILING_DIRECTORIES", target());
     let mut child = git.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(diff.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "a diff of CONTRIBUTING.md no longer applies: {said}\n{diff}");
+}
+
+#[test]
+fn walkthroughs_apply() {
+    for diff in diffs(&fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap()) {
+        apply(&diff, &root(), &["--check"]);
+    }
 }
 
 /// Metrics are the host's alone: one more leaves the plugins' interface and every plugin as they are, so none is built again.
@@ -85,7 +94,7 @@ fn on_demand_walkthroughs_apply_and_build() {
         Err(why) => return skipped("on_demand_walkthroughs_apply_and_build", &why),
     };
     for diff in &diffs {
-        apply(diff, &copy.0);
+        apply(diff, &copy.0, &[]);
     }
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["check", "--offline", "--workspace", "--lib", "--bins", "--examples"]).current_dir(&copy.0);
