@@ -5,6 +5,7 @@
 mod counts;
 mod histograms;
 mod linear;
+mod padded;
 mod rounding;
 mod scales;
 mod sums;

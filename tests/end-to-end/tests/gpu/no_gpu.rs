@@ -1,4 +1,5 @@
-//! A CUDA driver without a GPU: devices that do not work are refused, and every CUDA kernel of a step compiles.
+//! A CUDA driver without a GPU: devices that do not work are refused, every CUDA kernel of a step compiles, and failures of the tensor
+//! library end a run.
 //!
 //! The driver is `fixtures/no_gpu.c`. Kernels are compiled by the NVRTC of the Python that `ALTGRAD_PYTHON` names.
 
@@ -164,4 +165,31 @@ fn a_device_that_rounds_wrong_is_refused() {
     let said = &outcome.stderr;
     assert!(said.contains("E5M2") && said.contains("do not run on device cuda:0: toward-zero of"), "{said}");
     assert!(!bench.path("run").join("metrics.csv").exists());
+}
+
+/// A step whose first sum of gradients fails; the run's end.
+fn failed_step(test: &str, variable: &str) -> Option<Outcome> {
+    let bench = Bench::new();
+    let outcome = step_without_gpu(test, &bench, "nearest-even", Some((variable, "moments_")))?;
+    assert_eq!(outcome.code, 4, "{}", outcome.stderr);
+    let record: serde_json::Value = serde_json::from_str(&bench.read("run/run.json")).unwrap();
+    assert_eq!(record["status"], "failed", "{record}");
+    let error = record["error"].as_str().unwrap();
+    assert!(error.starts_with("the device failed: ") && outcome.stderr.contains(error), "{}", outcome.stderr);
+    Some(outcome)
+}
+
+#[test]
+fn a_kernel_that_the_driver_refuses_ends_the_run() {
+    let outcome = failed_step("a_kernel_that_the_driver_refuses_ends_the_run", "NO_GPU_REFUSES");
+    let said = outcome.map(|outcome| outcome.stderr);
+    assert!(said.is_none_or(|said| said.contains("cuLaunchKernel")), "the reason is in the message");
+}
+
+/// The panic is on a thread of the tensor library, which logs it and goes on.
+#[test]
+fn a_panic_that_the_library_only_logs_ends_the_run() {
+    let outcome = failed_step("a_panic_that_the_library_only_logs_ends_the_run", "NO_GPU_FAILS_AFTER");
+    let said = outcome.map(|outcome| outcome.stderr);
+    assert!(said.is_none_or(|said| said.contains("the device failed: an operation panicked: ")));
 }

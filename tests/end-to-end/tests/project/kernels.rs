@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, fmt::Write as _};
 use super::sources::files_named;
 
 /// Kernels that are launched with a unit per element, or for one tile.
-const FIXED: [&str; 2] = ["probe", "probe_product"];
+const FIXED: [&str; 3] = ["probe", "probe_product", "sums_in_a_loop"];
 /// Calls that return the length of a buffer.
 const LENGTHS: [&str; 2] = [".len()", "buffer_len"];
 
@@ -83,6 +83,7 @@ fn kernels_take_their_length_from_the_shape() {
     host/engine/src/quant/histogram_kernel.rs powers: elements
     host/engine/src/quant/scale_kernel.rs finish: elements
     host/engine/src/quant/scale_kernel.rs largest_of_parts: elements
+    host/engine/tests/devices/padded.rs sums_in_a_loop: fixed
     plugins/kernel-kit/src/kernels.rs fake_quant: elements
     plugins/kernel-kit/src/update/mod.rs plain_step: elements
     plugins/kernel-kit/src/update/mod.rs power_step: elements
