@@ -53,6 +53,7 @@ impl Plugins {
     /// Makes a format; `name` may have a variant: `E3M4:ieee`.
     fn format(&self, py: Python<'_>, name: &str) -> PyResult<Format> {
         py.detach(|| {
+            let name = altgrad_config::native_format(name);
             let plugin = FormatPlugin::make(&self.registry, "name", name).map_err(|(_, error)| error)?;
             let id = name.split_once(':').map_or(name, |(id, _)| id);
             let summary = self.registry.describe(PluginKind::FORMAT, id)?.summary.to_string();

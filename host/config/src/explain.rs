@@ -8,6 +8,7 @@ use altgrad_base::diagnostic::{Diagnostic, closest};
 use serde_path_to_error::{Error, Segment};
 use toml::{Table, Value};
 
+use super::foreign;
 use super::source::{Place, Source, join, one_line};
 
 /// Former names of keys, and their names now.
@@ -72,7 +73,8 @@ fn unknown_key(path: &[String], known: &[&str]) -> Diagnostic {
     let near = match (renamed, rounding_by_layer(parents, given)) {
         (Some((_, name)), _) => Some(format!("its name is `{name}` now; ")),
         (None, Some(name)) => Some(format!("a rule by layer has `{name}`; ")),
-        (None, None) => closest(given, known.iter().copied()).map(|name| format!("did you mean `{name}`? ")),
+        (None, None) => foreign::advice(given)
+            .or_else(|| closest(given, known.iter().copied()).map(|name| format!("did you mean `{name}`? "))),
     };
     let listed = match parents.len() {
         0 => format!("known sections: {}", known.join(", ")),

@@ -19,6 +19,7 @@ mod depth;
 mod explain;
 mod faults;
 mod file_kind;
+mod foreign;
 mod hints;
 mod host_keys;
 mod load;
@@ -59,6 +60,7 @@ pub use choices::{
 };
 pub use depth::BlockCount;
 pub use faults::accept_or_list;
+pub use foreign::native_format;
 pub use host_keys::{optimizer_keys, sink_keys};
 pub use load::{alert_settings, load, load_str, read_as};
 pub use loss_scale::LossScaleChoice;

@@ -1,5 +1,5 @@
 //! From a path and overrides to a checked [`RunConfig`], in order: read, parse,
-//! override, check types, resolve, check ranges.
+//! override, translate names of other tools, check types, resolve, check ranges.
 //!
 //! Reads nothing but the run file and its recipe; the modules that open a dataset, plugin folder or initial checkpoint check that it exists.
 //! Messages come from `explain` (keys and types) and `validate` (ranges).
@@ -13,8 +13,8 @@ use toml::Table;
 use super::schema::RunConfig;
 use super::source::Source;
 use super::{
-    cast_schedule, casts_in_use, defaults, file_kind, hints, observe, overrides, parse, paths, recipe,
-    validate, without_effect,
+    cast_schedule, casts_in_use, defaults, file_kind, foreign, hints, observe, overrides, parse, paths,
+    recipe, validate, without_effect,
 };
 
 /// Loads the run file at `path` with the `--set` `overrides` (`dotted.key=value`) on top.
@@ -90,6 +90,7 @@ fn read_parsed(
     let (mut table, mut source) = Source::parse(path, text).map_err(unplaced)?;
     file_kind::refuse_matrix(&table, &source).map_err(unplaced)?;
     overrides::apply(&mut table, &mut source, overrides).map_err(unplaced)?;
+    foreign::translate(&mut table, &mut source).map_err(unplaced)?.into_iter().for_each(paths::warn_once);
     paths::start_at_working_directory(&mut table, &source).map_err(unplaced)?;
     recipe::apply(&mut table, &mut source).map_err(unplaced)?;
     edit(&mut table, &mut source);

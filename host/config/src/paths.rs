@@ -128,10 +128,15 @@ fn chosen(key: &str, here: PathBuf, earlier: PathBuf) -> PathBuf {
             earlier.clone(),
         ),
     };
+    warn_once(text);
+    path
+}
+
+/// Warns, unless this process has warned of the same.
+pub(super) fn warn_once(text: String) {
     if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone()) {
         tracing::warn!("{text}");
     }
-    path
 }
 
 /// Calls `found` with each relative path of a section, its key and the path without what precedes it.

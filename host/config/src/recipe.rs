@@ -6,6 +6,7 @@ use altgrad_base::diagnostic::{Diagnostic, closest};
 use toml::{Table, Value};
 
 use super::source::{Place, Source, join};
+use super::{foreign, paths};
 
 /// The shipped recipes by name: the files of `configs/recipes`.
 pub const RECIPES: &[(&str, &str)] = &[
@@ -36,7 +37,8 @@ pub(super) fn apply(table: &mut Table, source: &mut Source) -> Result<(), Diagno
     };
     let at = source.locate(KEY);
     let (path, text) = text_of(&name).map_err(|error| error.at(at))?;
-    let (recipe, places) = Source::parse(&path, text)?;
+    let (mut recipe, mut places) = Source::parse(&path, text)?;
+    foreign::translate(&mut recipe, &mut places)?.into_iter().for_each(paths::warn_once);
     refuse_others(&recipe, &places)?;
     if let Some(quant) = table.get_mut("quant").and_then(Value::as_table_mut) {
         quant.remove("recipe");

@@ -201,6 +201,7 @@ impl FormatPlugin {
     /// The name or its variant is unknown, or the plugin refuses.
     pub fn make(registry: &Registry, key: &str, name: &str) -> Result<Self, KeyedDiagnostic> {
         let keyed = |diagnostic: Diagnostic| (key.to_string(), diagnostic);
+        let name = altgrad_config::native_format(name);
         let (id, variant) = name.split_once(':').map_or((name, None), |(id, variant)| (id, Some(variant)));
         let descriptor = registry.describe(PluginKind::FORMAT, id).map_err(|mut diagnostic| {
             diagnostic.message = format!("{} at `{key}`", diagnostic.message);
