@@ -1,8 +1,9 @@
 //! Gives the program the commit it is built from: `ALTGRAD_COMMIT`, which `--version` shows.
 //!
-//! Twelve hex digits, followed by `-changed` if tracked sources of the host differ from that commit. Outside of a clone, or without
-//! git, it is the value of the variable of that name, else `unknown`. Cargo runs this again when the commit or a source of the host
-//! changes, and compiles this package only.
+//! As `git describe` says it: `v0.1.0` at the tag of a version, `v0.1.0-12-g` and twelve hex digits after it, the digits alone without
+//! such a tag; followed by `-changed` if tracked sources of the host differ from that commit. Outside of a clone, or without git, it is
+//! the value of the variable of that name, else `unknown`. Cargo runs this again when the commit or a source of the host changes, and
+//! compiles this package only.
 
 use std::{
     env,
@@ -41,7 +42,7 @@ impl Clone {
     /// Its commit; tells cargo the files it depends on.
     fn commit(&self) -> Option<String> {
         self.watch();
-        let commit = self.git(&["rev-parse", "--short=12", "HEAD"])?;
+        let commit = self.git(&["describe", "--tags", "--match", "v[0-9]*", "--always", "--abbrev=12"])?;
         let status = [&["status", "--porcelain", "--untracked-files=no", "--"], &SOURCES[..]].concat();
         let changed = self.git(&status).is_none_or(|changes| !changes.is_empty());
         Some(if changed { format!("{commit}-changed") } else { commit })
@@ -51,7 +52,9 @@ impl Clone {
     /// file as changed.
     fn watch(&self) {
         let mut paths: Vec<PathBuf> = SOURCES.iter().map(|source| self.root.join(source)).collect();
-        paths.extend(["HEAD", "packed-refs", "reftable"].iter().filter_map(|name| self.git_path(name)));
+        paths.extend(
+            ["HEAD", "packed-refs", "refs/tags", "reftable"].iter().filter_map(|name| self.git_path(name)),
+        );
         if let Some(branch) = self.git(&["symbolic-ref", "-q", "HEAD"]).and_then(|name| self.git_path(&name))
         {
             // A branch that is packed gets a file of its own with its next commit.

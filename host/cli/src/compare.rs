@@ -1,6 +1,9 @@
 //! `compare`: a table of configurations, and the significant differences.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use altgrad_base::{diagnostic::Diagnostic, eprintln, print, println};
 use altgrad_report::{
@@ -95,6 +98,19 @@ pub(super) fn read(args: &RunsArgs) -> Result<(FoundRuns, Vec<Group>, Comparison
     Ok((found, groups, comparison))
 }
 
+/// Prints the comparison of a folder's runs.
+pub(super) fn print_table(runs: &Path) -> Result<(), Diagnostic> {
+    let named = RunsArgs { runs: vec![runs.into()], baseline: None, margin: None, all_pairs: false };
+    let (_, _, comparison) = read(&named)?;
+    print_lines(&tables::comparison(&comparison).to_terminal(), &comparison, "");
+    Ok(())
+}
+
+fn print_lines(table: &str, comparison: &Comparison, bullet: &str) {
+    println!("{table}");
+    comparison.ranking.iter().chain(&comparison.notes).for_each(|line| println!("{bullet}{line}"));
+}
+
 pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Diagnostic> {
     let (found, _, comparison) = read(&args.runs)?;
     let table = tables::comparison(&comparison);
@@ -107,10 +123,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Diagnostic> {
     } else if latex {
         print!("{}", table.to_latex());
     } else {
-        let text = if markdown { table.to_markdown() } else { table.to_terminal() };
-        println!("{text}");
-        let bullet = if markdown { "- " } else { "" };
-        comparison.ranking.iter().chain(&comparison.notes).for_each(|line| println!("{bullet}{line}"));
+        let (text, bullet) = if markdown { (table.to_markdown(), "- ") } else { (table.to_terminal(), "") };
+        print_lines(&text, &comparison, bullet);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -15,11 +15,13 @@ mod check;
 mod compare;
 mod curvature;
 mod data;
+mod demo;
 mod diff;
 mod evaluate;
 #[allow(unsafe_code)]
 mod ffi;
 mod formats;
+mod init;
 mod install;
 mod plugins;
 mod progress;
@@ -64,6 +66,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Shows what altgrad does, in about a minute and without a file: trains with fp32, E4M3 and E2M1 on generated text, three seeds each.
+    ///
+    /// Prints the address of a live page, and in the end the paired comparison. Needs no network and no browser.
+    Demo(demo::DemoArgs),
+    /// Writes a commented run file for a question: a format or a recipe, an optimizer, a text. An existing file stays as it is.
+    Init(init::InitArgs),
     /// Trains a model as defined by a run file.
     ///
     /// Ctrl-C and SIGTERM end the run after the current step, with a checkpoint; a second signal ends it at once. SIGUSR1 writes
@@ -71,6 +79,7 @@ enum Command {
     ///
     /// Exit code: 0 success, 1 the run failed or rows of a sink are missing, 2 bad usage or run file, 3 a plugin failed, 4 the device is not
     /// available, 5 the run ended with NaN or infinity in its loss or weights, 130 interrupted, 128 + N ended by signal N.
+    #[command(visible_alias = "train")]
     Run(run::RunArgs),
     /// Runs a matrix of run files, each in a process of its own. Completed runs are skipped, interrupted runs are resumed.
     Sweep(sweep::SweepArgs),
@@ -170,7 +179,9 @@ impl Command {
             Self::Casts(command) => command.trust(),
             // These name their libraries on the command line, or load those of the host's folder, or none.
             Self::Plugins(_) | Self::Formats(_) | Self::Bench(_) | Self::Replay(_) => Trust::Named,
-            Self::Data(_)
+            Self::Demo(_)
+            | Self::Init(_)
+            | Self::Data(_)
             | Self::Alerts(_)
             | Self::Compare(_)
             | Self::Report(_)
@@ -239,6 +250,8 @@ fn check_threads() -> Result<(), Diagnostic> {
 fn execute(command: Command) -> Result<ExitCode, Diagnostic> {
     vetting::install(command.trust());
     match command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Init(args) => init::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Check(args) => run_check::run(&args),

@@ -10,6 +10,7 @@ use std::{
 };
 
 use altgrad_base::{diagnostic::Diagnostic, println};
+use altgrad_loader::own_folder;
 use clap::{Args, ValueEnum};
 use minijinja::{Environment, UndefinedBehavior, Value, context};
 
@@ -25,7 +26,8 @@ pub(super) struct NewArgs {
     /// Folder of the new crate. Default: the name.
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
-    /// Folder of altgrad-plugin-api. Default: the folder `plugin-api` beside the executable, as in the archive.
+    /// Folder of altgrad-plugin-api. Default: `plugin-api` of the archive, the wheel or the clone that the
+    /// executable belongs to.
     #[arg(long, value_name = "PATH")]
     api: Option<String>,
 }
@@ -125,13 +127,11 @@ impl Source {
         let folder = match given {
             Some(version) if is_version(version) => return Ok(Self::Version(version.into())),
             Some(folder) => PathBuf::from(folder),
-            None => beside_the_executable(),
+            None => around_the_executable(),
         };
-        let manifest = folder.join("Cargo.toml");
-        let is_api = |text: String| text.contains("name = \"altgrad-plugin-api\"");
-        if !fs::read_to_string(&manifest).is_ok_and(is_api) {
+        if !is_api(&folder) {
             return Err(Diagnostic::config("altgrad-plugin-api is not there")
-                .at(manifest.display())
+                .at(folder.join("Cargo.toml").display())
                 .hint("give its folder, `plugin-api` of the archive or of the repository: --api PATH"));
         }
         folder.canonicalize().map(Self::Folder).map_err(|error| {
@@ -157,9 +157,16 @@ fn is_version(text: &str) -> bool {
     parts.len() <= 3 && parts.iter().all(|part| part.parse::<u32>().is_ok() && !part.starts_with('+'))
 }
 
-fn beside_the_executable() -> PathBuf {
-    let executable = std::env::current_exe().unwrap_or_default();
-    executable.with_file_name("plugin-api")
+/// `plugin-api` among the host's own files, as in an archive and a wheel, or above the executable, as in a clone.
+fn around_the_executable() -> PathBuf {
+    let own = own_folder().unwrap_or_default();
+    let found = own.ancestors().map(|folder| folder.join("plugin-api")).find(|folder| is_api(folder));
+    found.unwrap_or_else(|| own.join("plugin-api"))
+}
+
+fn is_api(folder: &Path) -> bool {
+    let manifest = fs::read_to_string(folder.join("Cargo.toml"));
+    manifest.is_ok_and(|text| text.contains("name = \"altgrad-plugin-api\""))
 }
 
 fn filled_in(kind: TemplateKind, answers: &Value) -> Result<Vec<(&'static str, String)>, Diagnostic> {

@@ -34,5 +34,5 @@ pub mod vet;
 pub use info::LibraryInfo;
 pub use instance::{FormatPlugin, OptimizerPlugin, SinkPlugin};
 pub use library::LoadedLibrary;
-pub use registry::{Catalog, Registry};
+pub use registry::{Catalog, Registry, own_folder};
 pub use rounding::{rounding_mode, rounding_name};

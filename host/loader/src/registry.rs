@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -269,13 +269,25 @@ fn both(kind: PluginKind, id: &str, [one, other]: [&LibraryInfo; 2]) -> Diagnost
         .hint("remove one, or list the one you want in `plugins.load`")
 }
 
+/// The folder of the host's own files: the executable's, or, if it has no plugins, `../lib/altgrad` where a package puts them.
+///
+/// # Errors
+/// The system does not tell the executable's path.
+pub fn own_folder() -> io::Result<PathBuf> {
+    let executable = std::env::current_exe()?;
+    let beside = executable.parent().unwrap_or(Path::new("/"));
+    let packaged = beside.with_file_name("lib").join("altgrad");
+    let is_packaged = !beside.join("plugins").is_dir() && packaged.join("plugins").is_dir();
+    Ok(if is_packaged { packaged } else { beside.into() })
+}
+
 /// `plugins.dir`, which must exist, or the folder `plugins` beside the executable.
 fn folder(section: &PluginsSection) -> Result<PathBuf, Diagnostic> {
     let Some(dir) = &section.dir else {
-        let executable = std::env::current_exe().map_err(|error| {
+        let own = own_folder().map_err(|error| {
             Diagnostic::plugin(format!("cannot find the executable's own folder ({error})"))
         })?;
-        return Ok(executable.parent().unwrap_or(Path::new("/")).join("plugins"));
+        return Ok(own.join("plugins"));
     };
     let folder = std::path::absolute(dir).map_err(|error| {
         Diagnostic::config(format!("`plugins.dir` cannot be made absolute ({error})")).at(dir)

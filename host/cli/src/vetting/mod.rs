@@ -16,6 +16,7 @@ use std::{
 use altgrad_base::{diagnostic::Diagnostic, eprintln, print::word};
 use altgrad_loader::{
     notes::Notes,
+    own_folder,
     vet::{self, Candidate, Checked, TrustPolicy},
 };
 use altgrad_plugin_api::PluginKind;
@@ -58,8 +59,7 @@ impl From<TrustArgs> for Trust {
 
 /// Installs the rules of this process.
 pub(super) fn install(trust: Trust) {
-    let executable = std::env::current_exe().ok();
-    let folder = executable.and_then(|file| fs::canonicalize(file.parent()?.join("plugins")).ok());
+    let folder = own_folder().and_then(|own| fs::canonicalize(own.join("plugins"))).ok();
     vet::install(Vetting { trust, folder, records: Records::open() });
 }
 

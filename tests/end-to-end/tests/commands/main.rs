@@ -21,4 +21,5 @@ mod outputs;
 mod page_controls;
 mod report;
 mod sample;
+mod start;
 mod temporary;
