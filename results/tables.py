@@ -11,6 +11,7 @@ import pathlib
 import statistics
 import sys
 
+from exact import clopper_pearson
 from paired import family
 
 HERE = pathlib.Path(__file__).parent
@@ -86,6 +87,29 @@ def alerts():
         row(f"of them raised the first alert later, by {min(late)} to {max(late)} steps", str(len(late))),
         row("of them raised no alert", str(silent)),
     ]
+    yield "| configurations | number | raise an alert, 95 % interval | by kinds chosen without them |", configurations(runs)
+
+
+def configurations(runs):
+    """Alerts by configuration, of which a run is one seed: with all kinds, and with those that no other sound configuration raises."""
+    raised, fails = {}, {}
+    for file, run, _, begins, _, _, alerts in runs:
+        case = file, run.split("_", 1)[1]
+        raised.setdefault(case, set()).update(alert.split("@")[0] for alert in alerts.split())
+        fails.setdefault(case, set()).add(bool(begins))
+    # The seeds of each configuration agree.
+    assert all(len(of) == 1 for of in fails.values())
+    false = {case: raised[case] for case, of in fails.items() if of == {False}}
+    others = {case: set().union(*(of for other, of in false.items() if other != case)) for case in raised}
+    classes = {
+        "fail": [case for case in raised if case not in false],
+        "of `healthy.toml`, train well": [case for case in false if case[0] == "healthy"],
+        "of `failing.toml`, end within 5 %": [case for case in false if case[0] == "failing"],
+    }
+    for name, cases in classes.items():
+        hits, chosen = sum(bool(raised[case]) for case in cases), sum(bool(raised[case] - others[case]) for case in cases)
+        low, high = (f"{100 * end:.1f}" for end in clopper_pearson(hits, len(cases)))
+        yield row(name, str(len(cases)), f"{hits} ({low} to {high} %)", str(chosen))
 
 
 def claims():
