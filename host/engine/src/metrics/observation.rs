@@ -5,7 +5,7 @@ use altgrad_metrics::{
     families::{
         observation::{
             OBSERVED_AMAX, OBSERVED_KURTOSIS, OBSERVED_OVERFLOW, OBSERVED_RANGE, OBSERVED_SQNR,
-            OBSERVED_UNDERFLOW,
+            OBSERVED_UNDERFLOW, OBSERVED_ZEROED_MASS,
         },
         rounding::{OVERFLOW_RATE, SQNR_DB, UNDERFLOW_RATE},
     },
@@ -28,10 +28,11 @@ static OF_TENSORS: [Formula<SiteObservation, Option<f64>>; 3] = [
 ];
 
 /// Statistics of a tensor and a format.
-static OF_FORMATS: [Formula<FormatObservation, Option<f64>>; 3] = [
+static OF_FORMATS: [Formula<FormatObservation, Option<f64>>; 4] = [
     (&OBSERVED_OVERFLOW, |seen| as_rounded(&seen.unscaled, &OVERFLOW_RATE)),
     (&OBSERVED_UNDERFLOW, |seen| as_rounded(&seen.unscaled, &UNDERFLOW_RATE)),
     (&OBSERVED_SQNR, |seen| as_rounded(&seen.scaled, &SQNR_DB)),
+    (&OBSERVED_ZEROED_MASS, |seen| seen.zeroed.share()),
 ];
 
 /// The metric of rounding for these statistics.

@@ -44,6 +44,7 @@ pub mod stats;
 mod tensor_quantizer;
 mod value_casts;
 mod weight_scales;
+mod zeroed_mass;
 
 pub use arrangement::Arrangement;
 pub use cast::{CastParams, Rotation, cast};
@@ -66,3 +67,4 @@ pub use tensor_quantizer::{
 };
 pub use value_casts::ValueCasts;
 pub use weight_scales::{WeightGrid, end_of_range, target_on_grid};
+pub use zeroed_mass::ZeroedMass;

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use super::{
     CastParams, DeviceFormat, FakeQuantParams, HistogramCollector, History, LayerId, QuantStats, Role,
-    cast::cast, power_sums::PowerSums, tensor_quantizer::TensorQuantizer,
+    ZeroedMass, cast::cast, power_sums::PowerSums, tensor_quantizer::TensorQuantizer,
 };
 use crate::{
     tensor::{read_f32, untracked},
@@ -67,6 +67,8 @@ pub struct FormatObservation {
     pub unscaled: QuantStats,
     /// With the assumed scales.
     pub scaled: QuantStats,
+    /// The magnitudes that become zero with the assumed scales.
+    pub zeroed: ZeroedMass,
 }
 
 impl SiteObservation {
@@ -79,12 +81,13 @@ impl SiteObservation {
         for (own, other) in self.formats.iter_mut().zip(&other.formats) {
             own.unscaled.merge(&other.unscaled);
             own.scaled.merge(&other.scaled);
+            own.zeroed.add(&other.zeroed);
         }
     }
 
     /// The observation of a matrix whose blocks run along its rows, outside of any autodiff graph.
     fn of(x: &Tensor<2>, formats: &[ObservedFormat]) -> Result<Self, Diagnostic> {
-        let values = read_f32(x.clone().reshape([x.shape().num_elements()]))?;
+        let values = values_of(x)?;
         let extremes =
             values.par_chunks(CHUNK).map(extremes).reduce_with(|a, b| [a[0].max(b[0]), a[1].min(b[1])]);
         let [amax, smallest] = extremes.unwrap_or([0.0, f32::INFINITY]);
@@ -92,10 +95,9 @@ impl SiteObservation {
         collector.add_values(&values);
         let of = |format: &ObservedFormat| {
             let unscaled = FakeQuantParams::unscaled(format.cast.format.clone()).into();
-            Ok(FormatObservation {
-                unscaled: cast(x.clone(), unscaled).stats.read()?,
-                scaled: format.scaled(x.clone())?,
-            })
+            let unscaled = cast(x.clone(), unscaled).stats.read()?;
+            let (scaled, zeroed) = format.scaled(x, &values)?;
+            Ok(FormatObservation { unscaled, scaled, zeroed })
         };
         Ok(Self {
             amax,
@@ -109,7 +111,7 @@ impl SiteObservation {
     fn turned(mut self, x: &Tensor<2>, formats: &[ObservedFormat]) -> Result<Self, Diagnostic> {
         for (seen, format) in self.formats.iter_mut().zip(formats) {
             if !format.cast.has_one_scale() {
-                seen.scaled = format.scaled(x.clone())?;
+                (seen.scaled, seen.zeroed) = format.scaled(x, &values_of(x)?)?;
             }
         }
         Ok(self)
@@ -117,12 +119,19 @@ impl SiteObservation {
 }
 
 impl ObservedFormat {
-    /// The statistics that the format would have on a matrix with the assumed scales.
-    fn scaled(&self, x: Tensor<2>) -> Result<QuantStats, Diagnostic> {
+    /// The statistics that the format would have on a matrix with these elements, with the assumed scales.
+    fn scaled(&self, x: &Tensor<2>, values: &[f32]) -> Result<(QuantStats, ZeroedMass), Diagnostic> {
         let quant = self.cast.fake_quant_params(RandomKey::default(), &History::default());
         let params = CastParams { quant, arrangement: self.cast.arrangement(), rotation: None };
-        cast(x, params).stats.read()
+        let rounded = cast(x.clone(), params);
+        let zeroed = ZeroedMass::of(values, &values_of(&rounded.values)?);
+        Ok((rounded.stats.read()?, zeroed))
     }
+}
+
+/// The elements, row by row.
+fn values_of(x: &Tensor<2>) -> Result<Vec<f32>, Diagnostic> {
+    read_f32(x.clone().reshape([x.shape().num_elements()]))
 }
 
 /// Largest finite magnitude, and the smallest above 0; infinity if there is none.

@@ -76,4 +76,13 @@ metrics! {
     /// that `observe.block` and `observe.scaling` define. Blocks run along the contraction of the product, as in training.
     /// Missing if rounding would change nothing.
     OBSERVED_SQNR = { name: "observe/sqnr_db", unit: Unit::Decibels, ..OF_FORMAT };
+    /// Share of the sum of magnitudes in elements that become zero, with the cast of `observe/sqnr_db`. Of the gradient at the head
+    /// with one scale, twice this share is the part of the probability of all tokens but the target that rounding zeroes. Missing if
+    /// all elements are zero.
+    OBSERVED_ZEROED_MASS = {
+        name: "observe/zeroed_mass",
+        unit: Unit::Fraction,
+        range: ValueRange::Between(0, 1),
+        ..OF_FORMAT
+    };
 }

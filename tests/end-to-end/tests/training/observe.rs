@@ -182,6 +182,21 @@ fn an_unquantized_run_is_observed_in_all_roles_or_some() {
     }
 }
 
+/// With initial weights the 256 tokens are about equally probable. The elements at the targets are half of all magnitudes, and the others
+/// are 255 times smaller: below half of the smallest value of E2M1, whose largest is 12 times its smallest, and well within E5M2.
+#[test]
+fn at_step_0_the_zeroed_mass_at_the_head_follows_from_vocabulary_and_range() {
+    let bench = Bench::new();
+    let observe = "[observe]\nformats = [\"E2M1\", \"E5M2\"]\nroles = [\"grad\"]\nevery = 1\n";
+    let bytes = plain().replace("tokenizer = \"char\"", "tokenizer = \"byte\"");
+    let seen = run(&bench, &format!("{bytes}{observe}"), "run");
+    let head = |format: &str| -> f64 {
+        seen[&format!("observe/grad/zeroed_mass/{format}/wte.weight")][0].parse().unwrap()
+    };
+    assert!((head("E2M1") - 0.5).abs() < 1e-3, "{}", head("E2M1"));
+    assert!(head("E5M2").abs() < 1e-6, "{}", head("E5M2"));
+}
+
 #[test]
 fn each_fault_of_an_observation_is_placed() {
     let bench = Bench::new();
