@@ -29,11 +29,22 @@ def bisect(is_low, low, high):
     return low
 
 
+def mean_and_error(values):
+    """The mean and its standard error."""
+    n, mean = len(values), math.fsum(values) / len(values)
+    return mean, math.sqrt(math.fsum((x - mean) ** 2 for x in values) / (n - 1) / n)
+
+
 def mean_and_half(values):
     """The mean, and half of its 95 % interval by Student's t."""
-    n, mean = len(values), math.fsum(values) / len(values)
-    error = math.sqrt(math.fsum((x - mean) ** 2 for x in values) / (n - 1) / n)
-    return mean, error * bisect(lambda t: student(t, n - 1) > 0.05, 0.0, 1000.0)
+    mean, error = mean_and_error(values)
+    return mean, error * bisect(lambda t: student(t, len(values) - 1) > 0.05, 0.0, 1000.0)
+
+
+def t_test(values):
+    """Two-sided p of Student's t for a mean of zero."""
+    mean, error = mean_and_error(values)
+    return student(mean / error, len(values) - 1)
 
 
 def clopper_pearson(hits, n):

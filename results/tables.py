@@ -11,7 +11,7 @@ import pathlib
 import statistics
 import sys
 
-from exact import clopper_pearson
+from exact import clopper_pearson, isotonic
 from paired import family
 
 HERE = pathlib.Path(__file__).parent
@@ -137,6 +137,53 @@ def e7m0():
     shown = ["all", "stored-nearest", "stored-stochastic"]
     rows = [row(*line) for line in read("e7m0/timeline.csv") if line[0] in shown]
     yield "| case | step | training loss | update sparsity | stall | gradient underflow |", rows
+
+
+# Largest over smallest value of the formats of results/vocabulary; those of the host's curve first.
+RANGES = {"E3M4": 1984, "E3M2": 448, "E2M5": 252, "E1M6": 127, "E2M3": 60, "E2M1": 12, "E4M3": 229376, "E5M2": 3758096384}
+
+
+def between(points, at):
+    """The increase at a load as the host's warning predicts it: linear in the logarithm, 0 below the points, the last one beyond."""
+    if at < points[0][0]:
+        return 0.0
+    if at >= points[-1][0]:
+        return points[-1][1]
+    (low, first), (high, last) = next(pair for pair in itertools.pairwise(points) if pair[0][0] <= at < pair[1][0])
+    return first + (last - first) * math.log(at / low) / math.log(high / low)
+
+
+def monotone_error(pairs):
+    """The root mean squared distance of increases from their isotonic fit on a predictor."""
+    ordered = [measured for _, measured in sorted(pairs)]
+    return math.sqrt(statistics.fmean((a - b) ** 2 for a, b in zip(ordered, isotonic(ordered))))
+
+
+def onset():
+    found = family(losses("vocabulary/losses.csv"), lambda cell: (cell[0], "fp32"))
+    cells = [(size, case) for size, case in found if case in RANGES]
+    zeroed = {(size, case): float(later) for size, case, _, later in read("vocabulary/zeroed.csv")}
+    load = {(size, case): int(size) / (2 * RANGES[case]) for size, case in cells}
+    curve = [(load["256", case], found["256", case].mean) for case in list(RANGES)[:6]]
+    rows = []
+    for cell in sorted(cells, key=load.get):
+        shown = f"{load[cell]:.2f}" if load[cell] >= 0.005 else f"{load[cell]:.1e}"
+        predicted = "curve" if load[cell] in dict(curve) else f"{between(curve, load[cell]):.3f}"
+        rows.append(row(cell[1], f"{int(cell[0]):,}", shown, f"{100 * zeroed[cell]:.1f}", predicted, text(found[cell], 3)))
+    yield "| format | vocabulary | load | zeroed elements, % | predicted | measured |", rows
+    rows = []
+    for name, predictor in [("load", load), ("zeroed elements", zeroed)]:
+        errors = [monotone_error([(predictor[cell], found[cell].mean) for cell in cells if cell[0] in sizes]) for sizes in (["256"], ["256", "1024", "4096", "16384"])]
+        rows.append(row(name, *(f"{error:.3f}" for error in errors)))
+    yield "| predictor | 256 tokens | all vocabularies |", rows
+    runs = losses("onset/losses.csv")
+    rows = []
+    for (case,), of in runs.items():
+        if case != "fp32":
+            at = 128 / int(case[1:])
+            minus = statistics.fmean(loss - runs["fp32",][seed] for seed, loss in of.items())
+            rows.append(row(f"{int(case[1:]):,}", f"{at:.2f}", f"{between(curve, at):.3f}", f"{minus:+.3f}".replace("-", "−"), str(len(of))))
+    yield "| largest / smallest | load | predicted | measured | seeds |", rows
 
 
 def optimizers():
@@ -335,6 +382,7 @@ PAGES = {
     "alerts": alerts,
     "claims": claims,
     "e7m0": e7m0,
+    "onset": onset,
     "optimizers": optimizers,
     "range": ranges,
     "recipes": recipes,

@@ -66,7 +66,8 @@ mod tests {
     /// and probabilities up to half of the smallest value 0.5, that is 0.25 / 8, become zero.
     #[test]
     fn at_the_head_twice_the_share_is_the_zeroed_part_of_the_other_tokens_probability() {
-        let probabilities = [[0.25, 0.7, 0.02, 0.03], [0.5, 0.25, 0.01, 0.24], [0.375, 0.3125, 0.3125, 0.0]];
+        let probabilities: [[f32; 4]; 3] =
+            [[0.25, 0.7, 0.02, 0.03], [0.5, 0.25, 0.01, 0.24], [0.375, 0.3125, 0.3125, 0.0]];
         let gradient = probabilities.map(|[target, a, b, c]| [target - 1.0, a, b, c]).concat();
         let below = |p: &f32| *p <= 0.25 / 8.0;
         let rounded: Vec<f32> = gradient.iter().map(|x| if below(&x.abs()) { 0.0 } else { *x }).collect();
