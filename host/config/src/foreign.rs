@@ -231,8 +231,7 @@ mod tests {
     /// The lines of a run file, and its error: message and the part of the hint about the key.
     fn said(text: &str) -> String {
         let (mut table, mut source) = Source::parse(Path::new("x.toml"), text.into()).unwrap();
-        let mut said =
-            translate(&mut table, &mut source).map_or_else(|error| vec![error.message], |said| said);
+        let mut said = translate(&mut table, &mut source).unwrap_or_else(|error| vec![error.message]);
         if let Err(error) = load_text(Path::new("x.toml"), text.into(), &[]) {
             let hint = error.hint.unwrap_or_default();
             said.push(format!("{}: {}", error.message, hint.split("; ").next().unwrap_or_default()));
