@@ -6,17 +6,24 @@
 
 use std::{
     collections::BTreeSet,
+    env::consts::ARCH,
     fs, io,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Command,
 };
 
 use serde_json::Value;
 
-use crate::{RELEASE, cargo, copy, packages, plugins, root, stage, target_dir, wheel};
+use crate::{
+    RELEASE, cargo, copy,
+    files::{copy_folder, plugin_api, ran, write_program},
+    packages, plugins, root, stage, target_dir, wheel,
+};
 
-/// Folder of the archive, and its name.
-const NAME: &str = concat!("altgrad-", env!("CARGO_PKG_VERSION"), "-x86_64-linux");
+/// The archive's folder, and its name.
+fn name() -> String {
+    format!("altgrad-{}-{ARCH}-linux", env!("CARGO_PKG_VERSION"))
+}
 /// Copied as they are, from the root: all that `README.md` and the book link to.
 const FILES: [&str; 8] = [
     "README.md",
@@ -83,7 +90,7 @@ pub fn wheel(args: &[String]) -> Result<u8, io::Error> {
 pub fn run(args: &[String]) -> Result<u8, io::Error> {
     let asked = Asked::read(args)?;
     let (staged, out) = (asked.staged()?, asked.out());
-    let folder = out.join(NAME);
+    let (name, folder) = (name(), out.join(name()));
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
@@ -93,11 +100,15 @@ pub fn run(args: &[String]) -> Result<u8, io::Error> {
         wheel::build(&staged, &folder)?;
     }
     licences(&folder.join("licences"), &asked.rest)?;
-    let archive = out.join(format!("{NAME}.tar.gz"));
+    let archive = out.join(format!("{name}.tar.gz"));
     // Equal contents make equal archives.
     let same = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"];
     let mut tar = Command::new("tar");
-    ran(tar.args(same).arg("-C").arg(&out).arg("-czf").arg(&archive).arg(NAME))?;
+    ran(tar.args(same).arg("-C").arg(&out).arg("-czf").arg(&archive).arg(&name))?;
+    let file = archive.file_name().unwrap_or_default();
+    let sum = ran(Command::new("sha256sum").arg(file).current_dir(&out))?.stdout;
+    fs::write(out.join(format!("{name}.tar.gz.sha256")), sum)?;
+    copy(&root().join("xtask/install.sh"), &out.join("install.sh"))?;
     println!("{} ({} MB)", archive.display(), fs::metadata(&archive)?.len() / 1_000_000);
     Ok(0)
 }
@@ -105,6 +116,7 @@ pub fn run(args: &[String]) -> Result<u8, io::Error> {
 /// Everything but other people's licences.
 fn assemble(staged: &Path, folder: &Path) -> Result<(), io::Error> {
     copy(&staged.join("altgrad-host"), &folder.join("altgrad-host"))?;
+    write_program(&folder.join(wheel::SHORT.0), wheel::SHORT.1)?;
     copy_folder(&staged.join("plugins"), &folder.join("plugins"))?;
     fs::create_dir_all(folder.join("host/conformance"))?;
     for file in FILES {
@@ -124,24 +136,6 @@ fn assemble(staged: &Path, folder: &Path) -> Result<(), io::Error> {
     Ok(())
 }
 
-/// The API as cargo packages it: values of this workspace are written into its manifest.
-fn plugin_api(folder: &Path) -> Result<(), io::Error> {
-    // A folder of its own: two may pack at the same time.
-    let scratch = folder.with_file_name("packed-api");
-    let package = ["package", "--package", "altgrad-plugin-api", "--no-verify", "--allow-dirty"];
-    ran(cargo().args(package).args(["--exclude-lockfile", "--quiet", "--target-dir"]).arg(&scratch))?;
-    let version = fs::read_to_string(root().join("plugin-api/Cargo.toml"))?;
-    let version = version.lines().find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
-    let version = version.ok_or_else(|| io::Error::other("plugin-api/Cargo.toml has no version"))?;
-    let packed = scratch.join(format!("package/altgrad-plugin-api-{version}.crate"));
-    let api = folder.join("plugin-api");
-    fs::create_dir_all(&api)?;
-    let leave_out = ["--exclude=Cargo.toml.orig", "--exclude=.cargo_vcs_info.json"];
-    let mut tar = Command::new("tar");
-    ran(tar.args(leave_out).arg("-xzf").arg(packed).arg("-C").arg(&api).args(["--strip-components", "1"]))?;
-    fs::remove_dir_all(scratch)
-}
-
 /// A list of all packages that are built in, with their licences, and the texts they come with.
 fn licences(folder: &Path, features: &[String]) -> Result<(), io::Error> {
     let mut tree = cargo();
@@ -157,7 +151,7 @@ fn licences(folder: &Path, features: &[String]) -> Result<(), io::Error> {
         .collect();
     let metadata = ran(cargo()
         .args(["metadata", "--format-version", "1"])
-        .args(["--filter-platform", "x86_64-unknown-linux-gnu"]))?;
+        .args(["--filter-platform", &format!("{ARCH}-unknown-linux-gnu")]))?;
     let metadata: Value = serde_json::from_slice(&metadata.stdout).map_err(io::Error::other)?;
     let mut list = String::from(
         "Packages that are built into altgrad's host, plugins and Python package, and their licences.\n\n",
@@ -190,31 +184,4 @@ fn copy_licences(from: &Path, to: &Path) -> Result<(), io::Error> {
         }
     }
     Ok(())
-}
-
-fn copy_folder(from: &Path, to: &Path) -> Result<(), io::Error> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        // Python leaves it beside the scripts of `results`.
-        if entry.file_name() == "__pycache__" {
-            continue;
-        }
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_folder(&entry.path(), &target)?;
-        } else {
-            copy(&entry.path(), &target)?;
-        }
-    }
-    Ok(())
-}
-
-/// Runs it to its end; an exit code that is not 0 is an error with the output.
-fn ran(command: &mut Command) -> Result<Output, io::Error> {
-    let output = command.output()?;
-    if output.status.success() {
-        return Ok(output);
-    }
-    Err(io::Error::other(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr))))
 }

@@ -7,6 +7,7 @@
 
 mod dist;
 mod docs;
+mod files;
 mod gpu_bundle;
 mod kernels;
 mod wheel;
@@ -23,10 +24,11 @@ usage: cargo xtask COMMAND
   host [ARGS...]              build (release), stage, and start altgrad-host ARGS...
   stage [--features F]        build (release) and stage into target/altgrad
   dist [--features F] [--out DIR] [--staged DIR] [--no-wheel]
-                              build (release), stage, and pack for others: target/altgrad-VERSION-x86_64-linux.tar.gz,
-                              with the Python package as a wheel; --staged packs the host and plugins of that folder instead
+                              build (release), stage, and pack for others: target/altgrad-VERSION-ARCH-linux.tar.gz, its checksum
+                              and install.sh, with the Python package as a wheel; --staged packs the host and plugins of that
+                              folder instead
   wheel [--out DIR] [--staged DIR]
-                              only the wheel, which includes the format plugins
+                              only the wheel, which contains the host with all plugins
   docs [--check]              write the pages of docs/ that are made from the types; --check only says whether they are so
   kernels [--check | --texts DIR]
                               write the plugins' kernel texts (dev; builds cubecl, minutes); --check only says whether they are

@@ -134,6 +134,15 @@ fn the_build_script_knows_the_commit() {
     git(&root, &["checkout", "-q", "--detach"]);
     script.follows(&root, "no branch");
 
+    git(&root, &["tag", "other"]);
+    git(&root, &["tag", "v0.1.0"]);
+    assert_eq!(script.commit_of(&root), "v0.1.0");
+    let before = newest(&script.run(&root, None, None).watched);
+    git(&root, &["commit", "-q", "--allow-empty", "-m", "after the tag"]);
+    assert!(newest(&script.run(&root, None, None).watched) > before);
+    let head = git(&root, &["rev-parse", "--short=12", "HEAD"]);
+    assert_eq!(script.commit_of(&root), format!("v0.1.0-1-g{head}"));
+
     // An archive unpacked in another project's clone.
     let inner = script.tree("clone/vendor/altgrad");
     assert_eq!(script.commit_of(&inner), "unknown");

@@ -12,7 +12,7 @@ use std::{
     process::{Command, Output},
 };
 
-use altgrad_end_to_end::{built, root, skipped, stage};
+use altgrad_end_to_end::{Bench, TINY, built, root, skipped, stage};
 
 const NAME: &str = "the_package_installs_and_passes_its_tests";
 /// Of the registry. What is missing costs the tests of that package only.
@@ -70,15 +70,41 @@ fn install(python: &Path, prepare: impl Fn(&mut Command) -> &mut Command) {
     assert!(installed.status.success(), "{}", text(&installed));
 }
 
-/// The names of the files in the wheel that `cargo xtask wheel` writes.
-fn files_of_wheel(python: &Path, folder: &Path) -> Vec<String> {
+/// The wheel that `cargo xtask wheel` writes.
+fn wheel(python: &Path, folder: &Path) -> String {
     let mut wheel = Command::new(built("xtask"));
     wheel.args(["wheel", "--staged"]).arg(stage()).arg("--out").arg(folder).env("ALTGRAD_PYTHON", python);
     let done = with_built_libraries(&mut wheel).output().unwrap();
     assert!(done.status.success(), "{}", text(&done));
-    let path = String::from_utf8_lossy(&done.stdout).trim().to_string();
-    let listed = Command::new(python).args(["-m", "zipfile", "-l", &path]).output().unwrap();
+    String::from_utf8_lossy(&done.stdout).trim().to_string()
+}
+
+/// The names of the files in a wheel.
+fn files_of(wheel: &str, python: &Path) -> Vec<String> {
+    let listed = Command::new(python).args(["-m", "zipfile", "-l", wheel]).output().unwrap();
     text(&listed).lines().filter_map(|line| line.split_whitespace().next()).map(str::to_string).collect()
+}
+
+/// Installs a wheel into an environment of its own, in which nothing else is on the path, and trains.
+fn assert_brings_the_host(wheel: &str) {
+    let bench = Bench::new();
+    let fresh = bench.path("fresh");
+    assert!(Command::new("python3").args(["-m", "venv"]).arg(&fresh).status().unwrap().success());
+    let installed = pip(&fresh.join("bin/python"), &["--no-deps", wheel]);
+    assert!(installed.status.success(), "{}", text(&installed));
+    bench.write("tiny.toml", TINY);
+    let altgrad = |args: &[&str]| {
+        let mut command = Command::new(fresh.join("bin/altgrad"));
+        command.args(args).current_dir(bench.path("")).env("PATH", fresh.join("bin"));
+        let output = command.env("XDG_STATE_HOME", bench.path("state")).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", text(&output));
+        text(&output)
+    };
+    assert!(altgrad(&["--version"]).starts_with("altgrad-host "));
+    altgrad(&["run", "tiny.toml"]);
+    assert!(bench.read("runs/tiny/run.json").contains("\"completed\""));
+    altgrad(&["plugins", "new", "--kind", "sink", "lines"]);
+    assert!(bench.read("lines/Cargo.toml").contains("lib/altgrad/plugin-api"));
 }
 
 #[test]
@@ -89,10 +115,12 @@ fn the_package_installs_and_passes_its_tests() {
         Err(why) => return skipped(NAME, &why),
     };
     install(&python, with_built_libraries);
-    let files = files_of_wheel(&python, folder.path());
+    let wheel = wheel(&python, folder.path());
+    let files = files_of(&wheel, &python);
     for file in ["altgrad/_core.abi3.so", "altgrad/torch.py", "altgrad/py.typed", "altgrad/plugins/e4m3.so"] {
         assert!(files.iter().any(|name| name == file), "the wheel lacks {file}: {files:?}");
     }
+    assert_brings_the_host(&wheel);
     if !pip(&python, &PACKAGES).status.success() {
         for package in PACKAGES.iter().filter(|package| !pip(&python, &[package]).status.success()) {
             skipped(NAME, &format!("{package} cannot be installed"));
