@@ -48,6 +48,7 @@
 
 pub mod abi;
 pub mod adapters;
+mod code_layout;
 mod config;
 mod contract;
 mod conventions;
@@ -72,6 +73,7 @@ pub mod tabulated;
 mod tensor;
 pub mod values;
 
+pub use code_layout::{CodeLayout, InfinityCode, NanCode};
 pub use config::{Config, ConfigEntry, ConfigValue, HOST_NAMES, OptionFault};
 pub use contract::{Format, Optimizer, Sink, Step};
 pub use conventions::Conventions;

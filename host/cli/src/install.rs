@@ -8,7 +8,7 @@ use std::{
 
 use altgrad_base::{diagnostic::Diagnostic, eprintln, files, interrupt, println};
 use altgrad_config::PluginsSection;
-use altgrad_loader::{Catalog, LibraryInfo, elf, library};
+use altgrad_loader::{Catalog, LibraryInfo, elf, format_file::is_format_file, library};
 use clap::Args;
 
 use super::check;
@@ -104,7 +104,7 @@ fn place(file: &Path, library: &LibraryInfo, catalog: &Catalog) -> Result<(PathB
 
 fn free_place(file: &Path, catalog: &Catalog) -> Result<(PathBuf, Before), Diagnostic> {
     let Some(name) = name(file) else {
-        return Err(Diagnostic::config("the file's name does not end in `.so`")
+        return Err(Diagnostic::config("the file's name does not end in `.so`, `.toml` or `.json`")
             .hint("plugins are found by that ending: rename the file"));
     };
     let to = catalog.folder.join(name);
@@ -120,6 +120,9 @@ fn free_place(file: &Path, catalog: &Catalog) -> Result<(PathBuf, Before), Diagn
 /// Its own name, or the short one if cargo gave it: `libaltgrad_sink_my_log.so` becomes `my-log.so`.
 fn name(file: &Path) -> Option<String> {
     let name = file.file_name()?.to_str()?;
+    if is_format_file(file) {
+        return Some(name.to_owned());
+    }
     let short = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
     let name = short.map_or(name.to_string(), |short| short.replace('_', "-"));
     name.strip_suffix(".so").is_some_and(|stem| !stem.is_empty()).then_some(name)

@@ -75,5 +75,4 @@ pub use schema::{
     CheckpointSection, CurvatureSection, DataSection, LimitsSection, MetricsSection, ModelSection,
     PluginsSection, RunConfig, RunSection, ShadowSection, SinkSection, TrainSection,
 };
-pub use source::Source;
-pub use source::join;
+pub use source::{Source, join, line_and_column, too_many_brackets};

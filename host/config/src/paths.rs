@@ -178,6 +178,10 @@ fn visit(
                     name => at(&key, Some(name))?,
                 }
             }
+            let formats = table.get_mut("formats").and_then(Value::as_array_mut);
+            for (index, file) in formats.into_iter().flatten().enumerate() {
+                at(&format!("plugins.formats.{index}"), Some(file))?;
+            }
             Ok(())
         }
         "quant" => {

@@ -110,6 +110,9 @@ pub struct PluginsSection {
     /// The libraries to load, in this order. Default: every library in `dir`. With a list, a file that is added to the folder
     /// does not change the run.
     pub load: Option<Vec<PluginRef>>,
+    /// Files of formats, TOML or JSON, beside those of `dir` or `load`; relative to the run file's folder. Resolved value: absolute.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub formats: Vec<String>,
     /// Checks that a plugin must pass before the run uses it. A plugin that fails is refused. `run.json` records which plugins
     /// were checked.
     pub check: PluginCheckChoice,

@@ -191,8 +191,9 @@ pub(super) fn position(path: &Path, text: &str, offset: usize) -> String {
     format!("{}:{line}:{column}", path.display())
 }
 
-/// Both from 1, the column in characters.
-fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+/// Line and column of a byte offset, both from 1, the column in characters.
+#[must_use]
+pub fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     // A byte order mark is no character of line 1.
     let before = text.get(..offset).unwrap_or(text).trim_start_matches('\u{feff}');
     let line = before.matches('\n').count() + 1;
@@ -217,8 +218,9 @@ const MOST_BRACKETS: usize = 1000;
 /// The replacement of a long list.
 pub(super) const PATTERNS: &str = "shorten the lists: a rule's `match` takes patterns such as `h.*.attn.*`, so that few rules do for many layers";
 
-/// The reason why the brackets of a text are refused; `None` if they are not.
-pub(super) fn too_many_brackets(text: &str) -> Option<String> {
+/// The reason why the brackets of a TOML text are refused before it is parsed; `None` if they are not.
+#[must_use]
+pub fn too_many_brackets(text: &str) -> Option<String> {
     let opens =
         |token: &Token| matches!(token.kind(), TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket);
     let opened = toml_parser::Source::new(text).lex().filter(opens).count();

@@ -122,6 +122,8 @@ fn run(config: &RunConfig) -> Vec<Rule> {
 fn plugins(config: &RunConfig) -> Vec<Rule> {
     let mut rules = Vec::new();
     rules.extend(config.plugins.dir.as_deref().map(|dir| not_empty("plugins.dir", dir)));
+    let files = config.plugins.formats.iter().enumerate();
+    rules.extend(files.map(|(index, file)| not_empty(&format!("plugins.formats.{index}"), file)));
     for (index, plugin) in config.plugins.load.iter().flatten().enumerate() {
         let key = format!("plugins.load.{index}");
         match plugin {

@@ -16,7 +16,8 @@ use altgrad_plugin_api::{BuildInfo, Descriptor, PluginKind};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    cpu, elf,
+    c_abi::{self, CFormats},
+    cpu, elf, format_file,
     notes::{self, Notes},
     refusal::refused,
 };
@@ -63,6 +64,8 @@ pub(crate) struct CheckedFile {
     /// The whole file.
     pub(crate) bytes: Vec<u8>,
     pub(crate) notes: Option<Notes>,
+    /// The formats of a file without code; its notes describe them.
+    pub(crate) formats: Option<CFormats>,
 }
 
 /// The sha256 that a file must have.
@@ -100,16 +103,23 @@ impl CheckedFile {
             .map_err(|error| refused(format!("cannot be read ({error})"), "check the file"))?;
         let sha256 = files::hex(&Sha256::digest(&bytes));
         expected.check(&sha256)?;
-        if let Some((what, hint)) = elf::fault(&bytes) {
+        let formats = if format_file::is_format_file(&path) {
+            Some(CFormats::new(format_file::read(&path, &bytes)?.library()))
+        } else if let Some((what, hint)) = elf::fault(&bytes) {
             return Err(refused(what, hint));
-        }
-        let notes = notes::read(&bytes)?;
+        } else {
+            None
+        };
+        let notes = match &formats {
+            Some(formats) => Some(Notes { build: c_abi::NO_BUILD, descriptors: formats.descriptors() }),
+            None => notes::read(&bytes)?,
+        };
         if let Some(notes) = &notes {
             check_build(&notes.build)?;
             check_descriptors(&notes.descriptors)?;
         }
         let identity = identity(&path, &sha256, &bytes);
-        Ok(Self { path, sha256, identity, bytes, notes })
+        Ok(Self { path, sha256, identity, bytes, notes, formats })
     }
 
     pub(crate) fn into_info(self, build: BuildInfo, descriptors: Vec<Descriptor>) -> LibraryInfo {

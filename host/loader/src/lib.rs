@@ -2,7 +2,7 @@
 //!
 //! [`info`] reads a library's description from its file ([`notes`]), [`registry`] finds files, [`vet`] decides whether their code
 //! may run, [`library`] turns a file into a checked library, [`instance`] makes the formats, optimizers and sinks that a run
-//! calls, and `c_abi` adapts libraries in C. [`calls`] records the running plugin call. This crate does not depend on burn or on
+//! calls, `c_abi` adapts libraries in C, and [`format_file`] reads formats from files without code. [`calls`] records the running plugin call. This crate does not depend on burn or on
 //! the training loop. Libraries are never unloaded.
 
 #![deny(missing_docs)]
@@ -15,6 +15,7 @@ mod cpu;
 pub mod elf;
 #[allow(unsafe_code)]
 mod ffi;
+pub mod format_file;
 mod image;
 pub mod info;
 pub mod instance;

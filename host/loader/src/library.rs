@@ -3,7 +3,8 @@
 //! The file and its notes ([`info`](crate::info)) -> dlopen of those bytes (`image`: now, local) -> abi_stable header -> layout present -> version ->
 //! two-way layout check -> CPU features -> descriptors -> agreement with the notes. Of a library in C: magic number, version
 //! and sizes of its tables instead of header and layout. What fails is refused in one sentence that names the file. A pin is
-//! identity, not a sandbox: a plugin runs with the host's rights.
+//! identity, not a sandbox: a plugin runs with the host's rights. A file of formats ([`format_file`](crate::format_file)) has no code; it is
+//! read, and its formats are those of a library in C without functions.
 
 use std::path::Path;
 
@@ -89,6 +90,11 @@ impl LoadedLibrary {
 
     /// Loads the bytes of a checked file.
     fn of(file: CheckedFile) -> Result<Self, Diagnostic> {
+        if let (Some(formats), Some(Notes { build, descriptors })) =
+            (file.formats.clone(), file.notes.clone())
+        {
+            return Ok(Self { info: file.into_info(build, descriptors), exports: Exports::C(formats) });
+        }
         let library = calls::plugin("", &file.path.display().to_string());
         let _running = calls::enter(library, Call::Load);
         let (build, exports) = match open(&file)? {

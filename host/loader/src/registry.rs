@@ -15,7 +15,7 @@ use altgrad_base::diagnostic::{Diagnostic, Fault, closest};
 use altgrad_config::{PluginCheckChoice, PluginRef, PluginsSection};
 use altgrad_plugin_api::{Descriptor, PluginKind};
 
-use super::{LibraryInfo, LoadedLibrary, library};
+use super::{LibraryInfo, LoadedLibrary, format_file::is_format_file, library};
 use crate::vet::{self, Candidate, Checked};
 
 /// The libraries of a run, and the details of an error about an unknown name.
@@ -77,6 +77,15 @@ impl Registry {
                     }
                 }
             }
+        }
+        for path in section.formats.iter().map(PathBuf::from) {
+            if !is_format_file(&path) {
+                return Err(Diagnostic::plugin("a file of `plugins.formats` is no TOML or JSON")
+                    .at(path.display())
+                    .hint("list libraries in `plugins.load`"));
+            }
+            let (info, _) = library::examine(&path, None)?;
+            registry.add(Entry::new(info, path));
         }
         Ok(registry)
     }
@@ -147,8 +156,8 @@ impl Registry {
     /// The file of one `plugins.load` entry.
     fn resolve(&self, entry: &PluginRef) -> Result<PathBuf, Diagnostic> {
         let target = entry.target();
-        if entry.is_path() || target.ends_with(".so") {
-            let path = Path::new(target);
+        let path = Path::new(target);
+        if entry.is_path() || target.ends_with(".so") || is_format_file(path) {
             return Ok(if entry.is_path() { path.to_path_buf() } else { self.folder.join(path) });
         }
         let candidates = [format!("{target}.so"), format!("lib{target}.so")];
@@ -208,7 +217,9 @@ impl Entry {
         let Some(vet) = vet::installed() else { return Ok(Checked::Unchecked) };
         let LibraryInfo { path, sha256, identity, .. } = &self.info;
         let candidate = Candidate { named: &self.named, path, sha256, identity };
-        let vetted = vet.allow(candidate).and_then(|()| match check {
+        // A file without code needs no trust.
+        let allowed = if is_format_file(path) { Ok(()) } else { vet.allow(candidate) };
+        let vetted = allowed.and_then(|()| match check {
             PluginCheckChoice::Quick => vet.check(candidate, kind, name),
             PluginCheckChoice::None => Ok(Checked::Unchecked),
         });
@@ -316,7 +327,8 @@ fn libraries_in(folder: &Path) -> Vec<PathBuf> {
         .flatten()
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "so") && path.is_file())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "so") || is_format_file(path))
+        .filter(|path| path.is_file())
         .collect();
     found.sort();
     found

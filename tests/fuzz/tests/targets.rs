@@ -12,7 +12,7 @@ use altgrad_config::{self, DataSection, DatasetChoice, TokenizerChoice};
 use altgrad_data::{Batches, Corpus, Split};
 use altgrad_fuzz::Target;
 use altgrad_loader::{
-    elf,
+    LoadedLibrary, elf,
     info::check_descriptors,
     instance::{OptionTable, resolve},
     notes,
@@ -26,7 +26,9 @@ use altgrad_report::{
 use altgrad_sweep::matrix::SweepMatrix;
 
 use altgrad_engine::{debug::recording::Recording, load_model::SavedModel, sample};
-use altgrad_plugin_api::{Descriptor, OptionDefault, OptionSpec, PluginKind, RStr};
+use altgrad_plugin_api::{
+    Config, Descriptor, OptionDefault, OptionSpec, PluginKind, RStr, ValueGrid, abi::FormatAbi as _,
+};
 use serde::Deserialize;
 
 /// A refusal is for people: a message that fits a screen, for input of any length, and a hint.
@@ -201,6 +203,60 @@ fn token_bins() {
                         for batch in held_out.chain([batches.train(0, 0)]).map(Result::unwrap) {
                             let ids = batch.inputs.iter().chain(&batch.targets);
                             assert!(ids.clone().all(|id| (0..vocab).contains(id)), "{batch:?}");
+                        }
+                    }
+                }
+            }
+        },
+    }
+    .fuzz();
+}
+
+/// Formats as files: what is read can be rounded to.
+#[test]
+fn format_file() {
+    Target {
+        name: "format-file",
+        words: &[
+            b"[[format]]\n",
+            b"name = \"A\"\n",
+            b"values = [0, 1]\n",
+            b"exponent_bits = ",
+            b"significand_bits = 0\n",
+            b"bias = -1000\n",
+            b"signed = false\n",
+            b"subnormals = false\nzero = false\n",
+            b"nan = \"negative-zero\"\n",
+            b"infinity = \"last\"\n",
+            b"thresholds = [0]\n",
+            b"inf",
+            b"-nan",
+            b"1e39",
+            b"1e-46",
+            b"{\"format\":[",
+            b"\"nan\"",
+            b"[",
+            b"{",
+        ],
+        bytes_a_byte: 1000,
+        // 2^16 values, several times.
+        bytes: 1 << 22,
+        read: |folder| {
+            for file in ["formats.toml", "formats.json"].map(|file| folder.join(file)) {
+                if !file.is_file() {
+                    continue;
+                }
+                match LoadedLibrary::load(&file, None) {
+                    Err(refusal) => {
+                        readable(&refusal);
+                        let place = refusal.place.unwrap_or_default();
+                        assert!(place.contains("formats."), "{place}");
+                    }
+                    Ok(library) => {
+                        for descriptor in &library.info.descriptors {
+                            let format = library.format_object(&descriptor.id, &Config::default()).unwrap();
+                            let spec = format.spec().into_result().unwrap();
+                            assert!(ValueGrid::new(&spec).unwrap().max_finite() > 0.0);
                         }
                     }
                 }

@@ -18,7 +18,7 @@ use altgrad_plugin_api::{
 };
 use format::Instance;
 
-/// The formats of a C library.
+/// The formats of a C library, or of a file.
 #[derive(Clone)]
 pub(super) struct CFormats(Vec<Arc<CFormat>>);
 
@@ -40,6 +40,14 @@ pub(super) fn build_info(library: &CLibrary) -> BuildInfo {
         cpu_features: library.cpu_features.into(),
     }
 }
+
+/// The build information of a file of formats, which has no code.
+pub(super) const NO_BUILD: BuildInfo = BuildInfo {
+    api_version: RStr::from_str("none, a file of formats"),
+    rustc: RStr::from_str(""),
+    target: RStr::from_str(""),
+    cpu_features: RStr::from_str(""),
+};
 
 /// The version of the header that this host supports, for messages.
 pub(super) fn version() -> String {

@@ -361,6 +361,9 @@ fn called(name: &str, call: impl FnOnce(*mut CError) -> i32) -> Result<(), Plugi
 }
 
 impl CFunctions {
+    /// No function: the host computes everything from the values.
+    pub const NONE: Self = Self { round: None, encode: None, decode: None };
+
     /// Rounds scaled values by the library's own function; `None` if it has none. Shapes: both `[n]`.
     ///
     /// # Panics

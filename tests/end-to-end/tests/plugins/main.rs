@@ -6,6 +6,7 @@ mod c_plugin;
 mod check;
 mod damaged;
 mod foreign;
+mod format_files;
 mod install;
 mod other_compiler;
 mod overwritten;
