@@ -244,6 +244,33 @@ fn a_text_of_one_character_is_short() {
 }
 
 #[test]
+fn large_numbers_are_as_short_as_they_were_written() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", TINY);
+    let rates = ["--set", "train.lr=1e36", "--set", "train.min_lr=1e37"];
+    let refused = bench.host(&[&["check", "tiny.toml"], &rates[..]].concat());
+    assert!(
+        refusal(&bench, &refused, 2).contains("`train.min_lr` (1e37) must not be above `train.lr` (1e36)")
+    );
+    let accepted = bench.host(&[&["check", "tiny.toml"], &rates[..2]].concat());
+    assert!(accepted.code == 0 && !accepted.stdout.contains("000000000"), "{}", accepted.stdout);
+}
+
+/// The remedy names the keys whose product the transform must divide.
+#[test]
+fn a_transform_that_does_not_divide_the_tokens_names_their_keys() {
+    let bench = Bench::new();
+    let file = TINY
+        .replace("weight = \"E5M2\"", "recipe = \"nvfp4\"\nskip_last = 0")
+        .replace("block_size = 8\nbatch_size = 2", "block_size = 7\nbatch_size = 1")
+        .replace("n_embd = 8", "n_embd = 32");
+    bench.write("tiny.toml", &file);
+    let refused = refusal(&bench, &bench.host(&["check", "tiny.toml"]), 2);
+    let remedy = "hint: choose `data.batch_size` and `data.block_size` whose product is a multiple of 16";
+    assert!(refused.contains("does not divide the 7 elements") && refused.contains(remedy), "{refused}");
+}
+
+#[test]
 fn a_device_that_is_missing_ends_the_run_with_its_own_exit_code() {
     let bench = Bench::new();
     bench.write("tiny.toml", TINY);

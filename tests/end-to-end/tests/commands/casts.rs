@@ -1,8 +1,8 @@
 //! `casts apply`: a format's rounding, blocks and scales on raw matrices.
 
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
-use altgrad_end_to_end::{Bench, Outcome};
+use altgrad_end_to_end::{Bench, Outcome, TINY};
 use insta::assert_snapshot;
 
 fn write(bench: &Bench, name: &str, values: &[f32]) {
@@ -88,6 +88,33 @@ fn keys_without_effect_and_vanished_values_are_warned_of() {
         assert_eq!(outcome.code, 0, "{cast}: {}", outcome.stderr);
         assert!(outcome.stderr.starts_with(&format!("warning: {warning}")), "{cast}: {}", outcome.stderr);
         assert_eq!(read(&bench, "out.f32")[0], value, "{cast}");
+    }
+}
+
+/// What `casts show` calls the blocks of an operand is what a cast calls them.
+#[test]
+fn blocks_that_a_recipe_shows_are_blocks_of_a_cast() {
+    let bench = Bench::new();
+    write(&bench, "in.f32", &[1.0; 64]);
+    let mut blocks = BTreeSet::new();
+    for recipe in ["torchao_rowwise", "mxfp8", "deepseek_v3", "nvfp4", "te_delayed"] {
+        let quant = format!("recipe = \"{recipe}\"\nskip_last = 0");
+        let file = TINY.replace("weight = \"E5M2\"", &quant).replace("n_embd = 8", "n_embd = 32");
+        bench.write("run.toml", &file);
+        let shown = bench.host(&["casts", "show", "run.toml"]);
+        assert_eq!(shown.code, 0, "{recipe}: {}", shown.stderr);
+        let named = shown.stdout.split("block ").skip(1);
+        blocks.extend(named.map(|rest| match rest.strip_prefix('[') {
+            Some(tile) => format!("[{}]", tile.split(']').next().unwrap()),
+            None => rest.split([',', ' ']).next().unwrap().to_owned(),
+        }));
+    }
+    assert_eq!(Vec::from_iter(&blocks), ["128", "16", "32", "[128, 128]", "[16, 16]", "row", "tensor"]);
+    for block in blocks {
+        let value = if block.starts_with(char::is_alphabetic) { format!("'{block}'") } else { block };
+        let cast = format!("format = 'E4M3', block = {value}");
+        let applied = apply(&bench, &cast, "8,8", &["--axis", "rows"]);
+        assert_eq!(applied.code, 0, "{cast}: {}", applied.stderr);
     }
 }
 

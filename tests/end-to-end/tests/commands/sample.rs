@@ -43,6 +43,7 @@ fn text_depends_on_the_seed_alone_and_greedy_is_top_1() {
     let greedy = sample(&["--temperature", "0"]);
     assert_eq!(greedy, sample(&["--temperature", "0", "--seed", "5"]));
     assert_eq!(greedy, sample(&["--top-k", "1", "--seed", "6"]));
+    assert_eq!(plain, sample(&["--top-k", "100000"]), "more than the vocabulary is all of it");
     // Of a prompt longer than the block of 8 only the end counts.
     let long = "over the lazy dog\nthe quick brown";
     let end = &long[long.len() - 8..];

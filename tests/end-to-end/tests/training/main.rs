@@ -11,6 +11,7 @@ mod kills;
 mod metrics;
 mod observe;
 mod optimizers;
+mod other_trainers;
 mod quantized;
 mod replay;
 mod resume;
