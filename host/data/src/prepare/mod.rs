@@ -125,7 +125,9 @@ fn make(request: &Request, recipe: Recipe, pipeline: &Pipeline<'_>) -> Result<Pr
     let mut skips = Skips::new(request.strict);
     let mut bins = Bins::new(&request.out, separator.clone())?;
     pipeline.encode(&tokenizer, |encoded| bins.add(encoded, &mut skips))?;
-    if bins.documents() == 0 {
+    // Of one text a part is no data set; a run of the file refuses it, too.
+    let is_cut = pipeline.input.is_one_text() && skips.lost_text();
+    if bins.documents() == 0 || is_cut {
         // One text is counted twice, as two splits.
         let reasons = if pipeline.input.is_one_text() { skips.firsts() } else { skips.lines() };
         let reasons = reasons.join("; ");
@@ -133,7 +135,7 @@ fn make(request: &Request, recipe: Recipe, pipeline: &Pipeline<'_>) -> Result<Pr
         let hint = match pipeline.fitting()? {
             Some(fitting) => format!("its records fit `data prepare {fitting}`"),
             None if request.dataset == Dataset::Text => {
-                "`text` takes files with text, or JSON lines with a field `text`".to_owned()
+                "`text` takes files with text in UTF-8, or JSON lines with a field `text`".to_owned()
             }
             None => format!("is it the data set `{}`?", request.dataset.name()),
         };

@@ -104,6 +104,11 @@ impl Skips {
         self.kinds.iter().map(|(kind, (count, _))| ((*kind).to_string(), *count)).collect()
     }
 
+    /// True if more than white space was left out.
+    pub(super) fn lost_text(&self) -> bool {
+        self.kinds.keys().any(|kind| *kind != Reason::Empty.kind())
+    }
+
     /// The first record of each reason, with the reason.
     pub(super) fn firsts(&self) -> Vec<String> {
         self.kinds.values().map(|(_, first)| first.clone()).collect()

@@ -30,6 +30,18 @@ fn a_text_alone_without_text_is_one_fault() {
     }
 }
 
+/// In UTF-16 the first nine tenths begin with a mark that is no UTF-8, and the rest of an English text is valid.
+#[test]
+fn a_text_alone_is_used_whole_or_not_at_all() {
+    let bench = Bench::new();
+    let utf16 = format!("\u{feff}{}", "a line of text\n".repeat(40));
+    let input = bench.write("input.txt", utf16.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>());
+    let error = run(&bench.request(Dataset::Text, &input)).unwrap_err();
+    assert_eq!(error.message, "no document can be used: input.txt: not UTF-8 (byte 0)");
+    assert!(error.hint.is_some_and(|hint| hint.contains("in UTF-8")));
+    assert!(!bench.request(Dataset::Text, &input).out.exists());
+}
+
 /// All ids of a split.
 fn ids(tokens: &Tokens) -> Vec<u16> {
     tokens.read(0..tokens.len()).unwrap().into_owned()
