@@ -32,6 +32,15 @@ fn mx_rules_part_where_the_largest_is_beside_a_power_of_two() {
     }
 }
 
+/// docs/numerics.md, section 4.5: with rule floor 957 is 478.5 in scaled units, beyond the largest value.
+#[test]
+fn rule_floor_saturates_where_rceil_does_not() {
+    for (rule, value) in [(Rule::Floor, 896.0), (Rule::Rceil, 960.0)] {
+        let cast = with(Block::Row, Scaling { rule, storage: Storage::E8m0, ..Scaling::default() });
+        assert_eq!(apply(&cast, &grid("E4M3"), &[957.0, 1.0], [1, 2]).values[0], value, "{rule:?}");
+    }
+}
+
 #[test]
 fn powers_of_two_of_the_largest_value_go_the_way_of_their_order() {
     // 448/3 = 149.3: down to 128, or 3/448 up to 1/128: the same.

@@ -262,6 +262,21 @@ fn other_files_are_refused_as_no_weights() {
     assert!(bench.refusal(&layout(1, true)).starts_with("cannot read the weights"));
     fs::write(bench.path(), "hello").unwrap();
     assert!(bench.refusal(&layout(1, true)).starts_with("not a safetensors file"));
+    // Ranges of two tensors that overlap, are the same, are reversed, or leave bytes out.
+    for (one, two, length) in [
+        ([0, 8], [4, 12], 12),
+        ([0, 8], [0, 8], 8),
+        ([8, 0], [8, 16], 16),
+        ([0, 8], [12, 20], 20),
+        ([0, 8], [8, 16], 20),
+    ] {
+        let tensor = |range| format!("{{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":{range:?}}}");
+        let header = format!("{{\"wte.weight\":{},\"wpe.weight\":{}}}", tensor(one), tensor(two));
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![0; length]].concat();
+        fs::write(bench.path(), bytes).unwrap();
+        let refusal = bench.refusal(&layout(1, true));
+        assert!(refusal.starts_with("not a safetensors file"), "{one:?} {two:?} {length}: {refusal}");
+    }
 }
 
 #[test]
