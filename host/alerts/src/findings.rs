@@ -10,7 +10,7 @@ use altgrad_metrics::{
 
 use super::{
     evaluation::Evaluation,
-    loss_window::{self, Rise, STEPS},
+    loss_window::{self, LEARNED, Rise, STEPS},
 };
 
 /// The result of evaluating one kind of alert on a record.
@@ -186,9 +186,6 @@ pub(super) fn rose(rise: Option<Rise>) -> Verdict {
     Verdict::Bad(Finding { place, value: Some(median), text })
 }
 
-/// A loss below this is that of a corpus with nothing left to learn, nats per token.
-const LEARNED: f64 = 0.01;
-
 /// True if a model knows more than the frequencies of tokens: its training loss is below the unigram entropy of the corpus, both in nats
 /// per token, or close to 0.
 #[must_use]
@@ -235,8 +232,8 @@ pub(super) fn held_out_loss(record: &MetricRecord) -> Option<f64> {
     value(record, &training::VAL_LOSS)
 }
 
-/// The verdict on an evaluation: its loss is higher than the previous one, and above the best by more than a fiftieth; a loss that is not
-/// finite counts as higher.
+/// The verdict on an evaluation: its loss is higher than the previous one, and has risen above the best; a loss that is not finite counts as
+/// higher.
 pub(super) fn rising(loss: f64, previous: Option<f64>, best: Option<Evaluation>) -> Verdict {
     let is_higher = previous.is_some_and(|previous| loss > previous)
         && best.is_none_or(|best| loss_window::has_risen(loss, best.loss));

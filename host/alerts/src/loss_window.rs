@@ -11,6 +11,8 @@ pub(super) const STEPS: usize = 40;
 const DEVIATIONS: f64 = 1.4826;
 /// Least rise that counts, as a part of the lowest median.
 const LEAST_RISE: f64 = 0.02;
+/// A loss below this is that of a corpus with nothing left to learn, nats per token: its changes are noise.
+pub(super) const LEARNED: f64 = 0.01;
 
 /// Losses of the last steps, in nats per token.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -58,16 +60,15 @@ impl LossWindow {
         Some(center)
     }
 
-    /// The rise of a median, if it is more than `limit` times the noise of the lowest window and of the last one, and than a fiftieth
-    /// of the loss.
+    /// The rise of a median, if it is more than `limit` times the noise of the lowest window and of the last one, and counts as one.
     pub(super) fn rise(&self, median: f64, limit: f64) -> Option<Rise> {
         let lowest = self.lowest?;
         let noise = lowest.noise.max(noise(&self.last, median)?);
-        let least = (limit * noise).max(LEAST_RISE * lowest.median.abs());
-        (median - lowest.median > least).then_some(Rise { median, lowest: lowest.median, since: lowest.step })
+        let is_rise = median - lowest.median > limit * noise && has_risen(median, lowest.median);
+        is_rise.then_some(Rise { median, lowest: lowest.median, since: lowest.step })
     }
 
-    /// True if the median has risen above the lowest one by more than a fiftieth; `None` until the window is full.
+    /// True if the median has risen above the lowest one; `None` until the window is full.
     pub(super) fn is_above_lowest(&self) -> Option<bool> {
         let median = median(self.last.iter().copied())?;
         self.lowest.map(|lowest| has_risen(median, lowest.median))
@@ -94,9 +95,9 @@ impl LossWindow {
     }
 }
 
-/// True if a loss lies above an earlier one by more than a fiftieth of it.
+/// True if a loss with something left to learn lies above an earlier one by more than a fiftieth of that.
 pub(super) fn has_risen(loss: f64, before: f64) -> bool {
-    loss - before > LEAST_RISE * before.abs()
+    loss >= LEARNED && loss - before > LEAST_RISE * before.abs()
 }
 
 /// The standard deviation of a window of this median, estimated from its median absolute deviation.

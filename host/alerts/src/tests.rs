@@ -217,6 +217,11 @@ fn losses_around_the_best_are_no_divergence() {
     let losses = [2.0, 2.01, 2.02, 2.03];
     assert!(losses.iter().all(|&loss| see(loss) == (0, None)), "within a fiftieth of the best");
     assert_eq!([see(2.05), see(2.06)], [(0, None), (1, Some(5))]);
+    // Nothing is left to learn: twice of almost nothing is noise.
+    let mut bench = Bench::new(QUICK);
+    let mut see = |loss| bench.kinds(&[("val/loss", loss)]).len();
+    assert_eq!([4e-4, 5e-4, 6e-4, 7e-4, 9e-3].map(&mut see), [0; 5]);
+    assert_eq!([0.01, 0.02].map(&mut see), [0, 1]);
 }
 
 #[test]
@@ -450,6 +455,9 @@ fn a_training_loss_that_rises_above_its_noise_and_stays() {
     let mut quiet = Bench::new(config);
     let mut see = |loss| (0..40).flat_map(|_| quiet.kinds(&[("train/loss", loss)])).count();
     assert_eq!([see(1.0), see(1.019), see(1.021)], [0, 0, 1]);
+    let mut learned = Bench::new(config);
+    let mut see = |loss| (0..40).flat_map(|_| learned.kinds(&[("train/loss", loss)])).count();
+    assert_eq!([see(4e-4), see(5e-4), see(0.011)], [0, 0, 1], "nothing is left to learn below 0.01");
     // The noise is that of the lowest window or of the last one, whichever is larger.
     let mut calmer = Bench::new(config);
     assert_eq!(losses(&mut calmer, 3.0, 60), []);
