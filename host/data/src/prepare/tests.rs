@@ -147,7 +147,11 @@ fn records_of_another_data_set_are_named_and_no_folder_is_left() {
         (Dataset::Eurlex, parts, "`data prepare eurlex57k`"),
         (Dataset::Eurlex57k, GOOD.to_string(), "`data prepare eurlex`"),
         (Dataset::Eurlex, "{}".to_string(), "is it the data set `eurlex`?"),
-        (Dataset::Text, "{}".to_string(), "`text` takes files with text in UTF-8, or JSON lines with a field `text`"),
+        (
+            Dataset::Text,
+            "{}".to_string(),
+            "`text` takes files with text in UTF-8, or JSON lines with a field `text`",
+        ),
     ];
     for (dataset, record, expected) in cases {
         let bench = Bench::new();
