@@ -25,9 +25,10 @@ fn name() -> String {
     format!("altgrad-{}-{ARCH}-linux", env!("CARGO_PKG_VERSION"))
 }
 /// Copied as they are, from the root: all that `README.md` and the book link to.
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     "README.md",
     "CHANGELOG.md",
+    "CHANGELOG-development.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "CITATION.cff",
