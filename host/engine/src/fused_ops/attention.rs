@@ -5,6 +5,8 @@
 
 mod head;
 mod intermediate;
+#[cfg(feature = "gpu")]
+mod kernel;
 mod monitor;
 
 use std::sync::{Arc, OnceLock};
@@ -21,6 +23,8 @@ use self::{
     head::{Head, QUERY_BLOCK, causal_rows},
     intermediate::{Intermediate, IntermediateTensor},
 };
+#[cfg(feature = "gpu")]
+use super::device;
 use super::{
     function::{CpuFunction, SavedTensors, apply, is_available},
     loops,
@@ -59,6 +63,14 @@ pub fn causal(
     // A query that attends to itself only has no entropy.
     let monitor = monitor.filter(|_| shape.block > 1);
     if !is_available(&device) || casts.any(&CAST_ROLES) {
+        #[cfg(feature = "gpu")]
+        if !is_available(&device)
+            && !casts.any(&CAST_ROLES)
+            && !scope.is_on()
+            && shape.head_width() <= kernel::MAX_HEAD_WIDTH
+        {
+            return on_device(qkv, mask, shape, precision, monitor);
+        }
         return reference(qkv, mask, shape, (precision, casts), scope, monitor);
     }
     let to_bf16 = precision == PrecisionChoice::Bf16;
@@ -80,6 +92,26 @@ pub fn causal(
         monitor.record(layer, untracked(tensor::flat(measured.clone(), &device)));
     }
     y
+}
+
+/// The same by the kernels of a GPU.
+#[cfg(feature = "gpu")]
+fn on_device(
+    qkv: Tensor<3>,
+    mask: Option<Tensor<4>>,
+    shape: AttentionShape,
+    precision: PrecisionChoice,
+    monitor: Option<(&AttentionMonitor, usize)>,
+) -> Tensor<3> {
+    let to_bf16 = precision == PrecisionChoice::Bf16;
+    let function = kernel::DeviceAttention { shape, has_mask: mask.is_some(), to_bf16 };
+    let mask = mask.map(|mask| mask.reshape([shape.batch * shape.score_elements()]));
+    if let Some((monitor, layer)) = monitor {
+        let stats = device::saved(untracked(qkv.clone()), [mask.clone().map(untracked), None], function);
+        let stats = stats.reshape([shape.batch, shape.heads, shape.block, kernel::STATS]);
+        monitor.record(layer, monitor::summarize(stats));
+    }
+    device::apply(qkv, [mask, None], function)
 }
 
 /// The elements of the mask. An operation cannot return an error: NaN takes the place of a mask that cannot be read.

@@ -118,3 +118,20 @@ pub(super) fn apply<const D: usize, const E: usize>(
         [b, c].map(|input| input.unwrap_or_else(|| tensor::flat(vec![0.0], &device)).into_dispatch());
     Tensor::from_dispatch(<Dispatch as CpuOps>::apply(x.into_dispatch(), b, c, Arc::new(function)))
 }
+
+/// `function` of `x` and up to two more tensors: on the CPU, or by the kernels of a GPU.
+#[cfg(feature = "gpu")]
+pub(super) fn apply_anywhere<const D: usize, const E: usize>(
+    x: Tensor<D>,
+    inputs: [Option<Tensor<1>>; 2],
+    function: impl CpuFunction + super::device::DeviceFunction,
+) -> Tensor<E> {
+    if is_available(&x.device()) {
+        apply(x, inputs, function)
+    } else {
+        super::device::apply(x, inputs, function)
+    }
+}
+
+#[cfg(not(feature = "gpu"))]
+pub(super) use apply as apply_anywhere;

@@ -1,11 +1,19 @@
 //! GELU with the exact normal distribution.
 
 use burn::backend::flex::FlexTensor;
-use burn::tensor::{Tensor, activation};
+#[cfg(feature = "gpu")]
+use burn::tensor::Shape;
+use burn::tensor::Tensor;
+#[cfg(test)]
+use burn::tensor::activation;
+#[cfg(feature = "gpu")]
+use burn_cubecl::tensor::CubeTensor;
 use rayon::prelude::*;
 
+#[cfg(feature = "gpu")]
+use super::{device::DeviceFunction, gelu_kernel};
 use super::{
-    function::{CHUNK, CpuFunction, SavedTensors, apply, is_available},
+    function::{CHUNK, CpuFunction, SavedTensors, apply_anywhere},
     loops,
 };
 use crate::tensor::cpu::{elements, from_elements, into_unique, zeros};
@@ -13,10 +21,11 @@ use crate::tensor::cpu::{elements, from_elements, into_unique, zeros};
 /// `x Phi(x)`, element by element.
 #[must_use]
 pub fn gelu<const D: usize>(x: Tensor<D>) -> Tensor<D> {
-    if is_available(&x.device()) { apply(x, [None, None], Gelu) } else { reference(x) }
+    apply_anywhere(x, [None, None], Gelu)
 }
 
 /// The same as a chain of tensor operations.
+#[cfg(test)]
 fn reference<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     activation::gelu(x)
 }
@@ -38,6 +47,26 @@ impl CpuFunction for Gelu {
         let parts = grad.storage_mut::<f32>().par_chunks_mut(CHUNK);
         parts.zip(elements(&saved[0]).par_chunks(CHUNK)).for_each(|(grad, x)| loops::gelu_backward(x, grad));
         [Some(grad), None, None]
+    }
+}
+
+#[cfg(feature = "gpu")]
+impl DeviceFunction for Gelu {
+    fn inputs(&self) -> usize {
+        1
+    }
+
+    /// Nothing is saved but the input.
+    fn shapes(&self, [x, ..]: [&Shape; 3]) -> [Shape; 2] {
+        [x.clone(), Shape::from([1])]
+    }
+
+    fn forward(&self, [x, ..]: [CubeTensor; 3], [y, _]: [CubeTensor; 2], _: bool) {
+        gelu_kernel::forward(x, y);
+    }
+
+    fn backward(&self, [x, ..]: [CubeTensor; 3], _: CubeTensor, grad: CubeTensor, [to, ..]: [CubeTensor; 3]) {
+        gelu_kernel::backward(x, grad, to);
     }
 }
 

@@ -2,12 +2,23 @@
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Int, Tensor, TensorData, activation};
+#[cfg(feature = "gpu")]
+use burn::{backend::TensorMetadata as _, tensor::Shape};
+#[cfg(feature = "gpu")]
+use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use rayon::prelude::*;
 
+#[cfg(feature = "gpu")]
+use super::{
+    device::{self, DeviceFunction},
+    loss_kernel,
+};
 use super::{
     function::{CHUNK, CpuFunction, SavedTensors, apply, is_available},
     loops,
 };
+#[cfg(feature = "gpu")]
+use crate::kernel_text::upload;
 use crate::{
     tensor::{
         cpu::{elements, flat, from_elements, into_unique, zeros},
@@ -20,14 +31,20 @@ use crate::{
 /// the logarithms.
 #[must_use]
 pub fn cross_entropy(logits: Tensor<2>, targets: &[i32], scope: TraceScope<'_>) -> Tensor<1> {
+    let shape = logits.dims();
+    let function =
+        || CrossEntropy { targets: targets.iter().map(|&target| target as usize).collect(), shape };
     if !is_available(&logits.device()) {
+        // A trace records the gradient of the logarithms, which the kernels do not have.
+        #[cfg(feature = "gpu")]
+        if !scope.is_on() {
+            return device::apply(logits, [None, None], function());
+        }
         return reference(logits, targets, scope);
     }
-    let shape = logits.dims();
     let probe = scope.gradient_probe("gradient of log_softmax", &logits.device());
     scope.record_with("log_softmax", || log_softmax(untracked(logits.clone())));
-    let targets = targets.iter().map(|&target| target as usize).collect();
-    apply(logits, [probe, None], CrossEntropy { targets, shape })
+    apply(logits, [probe, None], function())
 }
 
 /// Logarithms of the softmax of rows, `[rows, n]`, without a gradient.
@@ -110,6 +127,28 @@ impl CpuFunction for CrossEntropy {
             flat(gradient)
         });
         [logits, logarithms, None]
+    }
+}
+
+#[cfg(feature = "gpu")]
+impl DeviceFunction for CrossEntropy {
+    fn inputs(&self) -> usize {
+        1
+    }
+
+    fn shapes(&self, [logits, ..]: [&Shape; 3]) -> [Shape; 2] {
+        [Shape::from([1]), logits.clone()]
+    }
+
+    /// Saves the gradient, because the exponentials are known here.
+    fn forward(&self, [logits, ..]: [CubeTensor; 3], outputs: [CubeTensor; 2], tracked: bool) {
+        let ids: Vec<f32> = self.targets.iter().map(|&target| f32::from_bits(target as u32)).collect();
+        let targets = upload::<CubeBackend>(&logits.device(), Shape::from([ids.len()]), ids);
+        loss_kernel::cross_entropy(logits, targets, outputs, tracked);
+    }
+
+    fn backward(&self, _: [CubeTensor; 3], saved: CubeTensor, grad: CubeTensor, [to, ..]: [CubeTensor; 3]) {
+        loss_kernel::multiply(saved, grad, to);
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) fn normal(x: f32) -> (f32, f32) {
 }
 
 /// `1/sqrt(2 pi)`: the normal density at 0.
-const DENSITY_AT_ZERO: f32 = 0.398_942_3;
+pub(super) const DENSITY_AT_ZERO: f32 = 0.398_942_3;
 
 /// GELU: `x Phi(x)`.
 #[inline(always)]

@@ -1,11 +1,19 @@
 //! LayerNorm over the last axis.
 
 use burn::backend::flex::FlexTensor;
-use burn::tensor::{Tensor, module};
+#[cfg(feature = "gpu")]
+use burn::tensor::Shape;
+use burn::tensor::Tensor;
+#[cfg(test)]
+use burn::tensor::module;
+#[cfg(feature = "gpu")]
+use burn_cubecl::tensor::CubeTensor;
 use rayon::prelude::*;
 
+#[cfg(feature = "gpu")]
+use super::{device::DeviceFunction, norm_kernel::RowNorm};
 use super::{
-    function::{CHUNK, CpuFunction, SavedTensors, apply, is_available},
+    function::{CHUNK, CpuFunction, SavedTensors, apply_anywhere},
     loops,
 };
 use crate::tensor::cpu::{elements, flat, from_elements, into_unique, zeros};
@@ -13,14 +21,12 @@ use crate::tensor::cpu::{elements, flat, from_elements, into_unique, zeros};
 /// `(x - mean) / sqrt(variance + epsilon) * weight + bias`. Shapes: `x` `[.., n]`, weight and bias `[n]`.
 #[must_use]
 pub fn layer_norm(x: Tensor<3>, weight: Tensor<1>, bias: Option<Tensor<1>>, epsilon: f64) -> Tensor<3> {
-    if !is_available(&x.device()) {
-        return reference(x, weight, bias, epsilon);
-    }
     let function = LayerNorm { epsilon: epsilon as f32, bias: bias.is_some() };
-    apply(x, [Some(weight), bias], function)
+    apply_anywhere(x, [Some(weight), bias], function)
 }
 
 /// The same as a chain of tensor operations.
+#[cfg(test)]
 fn reference(x: Tensor<3>, weight: Tensor<1>, bias: Option<Tensor<1>>, epsilon: f64) -> Tensor<3> {
     module::layer_norm(x, weight, bias, epsilon)
 }
@@ -73,6 +79,32 @@ impl CpuFunction for LayerNorm {
         };
         let [_, weight, bias] = wanted;
         [Some(grad), weight.then(|| total(0)), (bias && self.bias).then(|| total(1))]
+    }
+}
+
+#[cfg(feature = "gpu")]
+impl DeviceFunction for LayerNorm {
+    fn inputs(&self) -> usize {
+        2 + usize::from(self.bias)
+    }
+
+    fn shapes(&self, [x, weight, _]: [&Shape; 3]) -> [Shape; 2] {
+        RowNorm::shapes(x, weight)
+    }
+
+    fn forward(&self, inputs: [CubeTensor; 3], outputs: [CubeTensor; 2], _: bool) {
+        self.rows().forward(inputs, outputs);
+    }
+
+    fn backward(&self, inputs: [CubeTensor; 3], stats: CubeTensor, grad: CubeTensor, to: [CubeTensor; 3]) {
+        self.rows().backward(inputs, [stats, grad], to);
+    }
+}
+
+#[cfg(feature = "gpu")]
+impl LayerNorm {
+    fn rows(&self) -> RowNorm {
+        RowNorm { epsilon: self.epsilon, is_centered: true, has_bias: self.bias }
     }
 }
 

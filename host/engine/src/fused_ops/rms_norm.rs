@@ -1,11 +1,17 @@
 //! RMSNorm over the last axis (arXiv:1910.07467), without a bias.
 
 use burn::backend::flex::FlexTensor;
+#[cfg(feature = "gpu")]
+use burn::tensor::Shape;
 use burn::tensor::Tensor;
+#[cfg(feature = "gpu")]
+use burn_cubecl::tensor::CubeTensor;
 use rayon::prelude::*;
 
+#[cfg(feature = "gpu")]
+use super::{device::DeviceFunction, norm_kernel::RowNorm};
 use super::{
-    function::{CHUNK, CpuFunction, SavedTensors, apply, is_available},
+    function::{CHUNK, CpuFunction, SavedTensors, apply_anywhere},
     loops,
 };
 use crate::tensor::cpu::{elements, flat, from_elements, into_unique, zeros};
@@ -13,13 +19,11 @@ use crate::tensor::cpu::{elements, flat, from_elements, into_unique, zeros};
 /// `x / sqrt(mean(x^2) + epsilon) * weight`. Shapes: `x` `[.., n]`, weight `[n]`.
 #[must_use]
 pub fn rms_norm(x: Tensor<3>, weight: Tensor<1>, epsilon: f64) -> Tensor<3> {
-    if !is_available(&x.device()) {
-        return reference(x, weight, epsilon);
-    }
-    apply(x, [Some(weight), None], RmsNorm { epsilon: epsilon as f32 })
+    apply_anywhere(x, [Some(weight), None], RmsNorm { epsilon: epsilon as f32 })
 }
 
 /// The same as a chain of tensor operations.
+#[cfg(test)]
 fn reference(x: Tensor<3>, weight: Tensor<1>, epsilon: f64) -> Tensor<3> {
     let mean_square = (x.clone() * x.clone()).mean_dim(2);
     x / mean_square.add_scalar(epsilon).sqrt() * weight.unsqueeze()
@@ -70,6 +74,32 @@ impl CpuFunction for RmsNorm {
             flat(total)
         };
         [Some(grad), wanted[1].then(total), None]
+    }
+}
+
+#[cfg(feature = "gpu")]
+impl DeviceFunction for RmsNorm {
+    fn inputs(&self) -> usize {
+        2
+    }
+
+    fn shapes(&self, [x, weight, _]: [&Shape; 3]) -> [Shape; 2] {
+        RowNorm::shapes(x, weight)
+    }
+
+    fn forward(&self, inputs: [CubeTensor; 3], outputs: [CubeTensor; 2], _: bool) {
+        self.rows().forward(inputs, outputs);
+    }
+
+    fn backward(&self, inputs: [CubeTensor; 3], stats: CubeTensor, grad: CubeTensor, to: [CubeTensor; 3]) {
+        self.rows().backward(inputs, [stats, grad], to);
+    }
+}
+
+#[cfg(feature = "gpu")]
+impl RmsNorm {
+    fn rows(&self) -> RowNorm {
+        RowNorm { epsilon: self.epsilon, is_centered: false, has_bias: false }
     }
 }
 

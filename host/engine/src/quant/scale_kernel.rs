@@ -9,102 +9,150 @@ use burn_cubecl::{kernel::into_contiguous, ops::numeric::empty_device_contiguous
 use cubecl::{calculate_cube_count_elemwise, prelude::*};
 
 use super::scale::ScaleRule;
-use crate::cube_parts::{INFINITY, MAGNITUDE};
+use crate::cube_parts::{INFINITY, MAGNITUDE, UNITS, cube_max};
 
-const UNITS: u32 = 64;
-/// Most elements that one unit compares.
-const COMPARED: usize = 256;
+/// The longest group that one unit compares. A cube compares longer ones.
+const MOST_OF_UNIT: usize = 64;
+/// The longest group that one cube compares, if there are few. Otherwise a cube compares a part of this length at least.
+const MOST_OF_CUBE: usize = 1 << 12;
+/// Groups that occupy a GPU with a cube each.
+const MANY: usize = 128;
+/// Parts of a group, which one cube compares.
+const MAX_PARTS: usize = 256;
+/// Most cubes of a launch: devices promise 65,535.
+const MAX_CUBES: usize = 1 << 15;
 /// f32 bits of 2^126 and 2^-126, between which scales are kept.
 const LARGEST: u32 = (127 + 126) << 23;
 const SMALLEST: u32 = (127 - 126) << 23;
 const SIGNIFICAND: u32 = (1 << 23) - 1;
 const ONE: u32 = 127 << 23;
 
-/// `[groups, 2]`: scale and inverse of each group of `x`.
+/// `[groups, 2]`: scale and inverse of each group of `x`. One launch, and one more for the parts of few long groups.
 pub(super) fn scales(x: CubeTensor, rule: ScaleRule) -> CubeTensor {
     let elements = x.shape().num_elements();
-    let groups = elements / rule.group_len(elements);
-    let (client, dim) = (x.client.clone(), CubeDim::new_1d(UNITS));
-    let scales = empty_device_contiguous_dtype(client.clone(), x.device(), [groups, 2].into(), DType::F32);
-    let amax = finite_amax(into_contiguous(x), groups);
-    finish::launch(
-        &client,
-        calculate_cube_count_elemwise(&client, groups, dim),
-        dim,
-        amax.into_buffer_arg(),
-        scales.clone().into_buffer_arg(),
-        groups as u32,
-        rule.numerator(),
-        rule.least(),
-        rule.scaling.pow2,
-    );
-    scales
-}
-
-/// Largest finite magnitude of each of `groups` groups of consecutive elements, `[groups]`: of parts of the groups, then of parts of
-/// these results, until a group has one.
-fn finite_amax(x: CubeTensor, groups: usize) -> CubeTensor {
-    let (client, dim, mut values) = (x.client.clone(), CubeDim::new_1d(UNITS), x);
-    loop {
-        let len = values.shape().num_elements() / groups;
-        let parts = len.div_ceil(COMPARED);
-        let shape = Shape::from([groups * parts]);
-        let largest = empty_device_contiguous_dtype(client.clone(), values.device(), shape, DType::F32);
+    let len = rule.group_len(elements);
+    let groups = elements / len;
+    let client = x.client.clone();
+    let empty = |shape| empty_device_contiguous_dtype(client.clone(), x.device(), shape, DType::F32);
+    let scales = empty(Shape::from([groups, 2]));
+    let parts = len.div_ceil(MOST_OF_CUBE).min(MAX_PARTS);
+    let values = into_contiguous(x.clone());
+    let (values, len) = if parts > 1 && groups < MANY {
+        let largest = empty(Shape::from([groups * parts]));
         largest_of_parts::launch(
             &client,
-            calculate_cube_count_elemwise(&client, groups * parts, dim),
-            dim,
+            CubeCount::new_1d((groups * parts) as u32),
+            CubeDim::new_1d(UNITS),
             values.into_buffer_arg(),
             largest.clone().into_buffer_arg(),
             (groups * parts) as u32,
             len as u32,
             parts as u32,
         );
-        if parts == 1 {
-            return largest;
-        }
-        values = largest;
-    }
+        (largest, parts)
+    } else {
+        (values, len)
+    };
+    let by_cube = len > MOST_OF_UNIT;
+    let dim = CubeDim::new_1d(UNITS);
+    let count = if by_cube {
+        CubeCount::new_1d(groups.min(MAX_CUBES) as u32)
+    } else {
+        calculate_cube_count_elemwise(&client, groups, dim)
+    };
+    scales_of_groups::launch(
+        &client,
+        count,
+        dim,
+        values.into_buffer_arg(),
+        scales.clone().into_buffer_arg(),
+        groups as u32,
+        len as u32,
+        rule.numerator(),
+        rule.least(),
+        rule.scaling.pow2,
+        by_cube,
+    );
+    scales
 }
 
-/// Largest finite magnitude of each part of each group of `len` values; `elements` of `largest`. A part has every `parts`-th element, so that neighbouring
-/// units read neighbouring elements.
+/// Bits of the largest finite magnitude of `x[start], x[start + step] ..`, before `end`.
+#[cube]
+fn largest_finite(x: &[f32], start: usize, end: usize, step: usize) -> u32 {
+    let mut bits = 0u32;
+    let mut place = start;
+    while place < end {
+        let magnitude = u32::reinterpret(x[place]) & MAGNITUDE;
+        bits = max(bits, select(magnitude < INFINITY, magnitude, 0u32));
+        place += step;
+    }
+    bits
+}
+
+/// Largest finite magnitude of each part of each group of `len` values; `elements` of `largest`, a cube each. A part has every `parts`-th stretch
+/// of elements as long as a cube has units, so that neighbouring units read neighbouring elements.
 #[cube(launch)]
 fn largest_of_parts(x: &[f32], largest: &mut [f32], elements: u32, len: u32, parts: u32) {
-    if ABSOLUTE_POS < elements as usize {
+    if CUBE_POS < elements as usize {
         let (len, parts) = (len as usize, parts as usize);
-        let group = ABSOLUTE_POS / parts;
-        let mut place = ABSOLUTE_POS % parts;
-        let mut bits = 0u32;
-        while place < len {
-            let magnitude = u32::reinterpret(x[group * len + place]) & MAGNITUDE;
-            bits = max(bits, select(magnitude < INFINITY, magnitude, 0u32));
-            place += parts;
+        let first = CUBE_POS / parts * len;
+        let own = CUBE_POS % parts * comptime!(UNITS as usize) + UNIT_POS as usize;
+        let bits = cube_max(largest_finite(x, first + own, first + len, parts * comptime!(UNITS as usize)));
+        if UNIT_POS == 0u32 {
+            largest[CUBE_POS] = f32::reinterpret(bits);
         }
-        largest[ABSOLUTE_POS] = f32::reinterpret(bits);
     }
 }
 
+/// Scale and inverse of each of `elements` groups of `len` values: a cube or a unit for each.
 #[cube(launch)]
-fn finish(
-    amax: &[f32],
+fn scales_of_groups(
+    x: &[f32],
     scales: &mut [f32],
     elements: u32,
+    len: u32,
+    numerator: f32,
+    least: f32,
+    #[comptime] pow2: bool,
+    #[comptime] by_cube: bool,
+) {
+    let len = len as usize;
+    if comptime!(by_cube) {
+        let mut group = CUBE_POS;
+        while group < elements as usize {
+            let first = group * len;
+            let own = largest_finite(x, first + UNIT_POS as usize, first + len, comptime!(UNITS as usize));
+            let largest = cube_max(own);
+            if UNIT_POS == 0u32 {
+                write_scale(scales, group, largest, numerator, least, pow2);
+            }
+            group += CUBE_COUNT;
+        }
+    } else if ABSOLUTE_POS < elements as usize {
+        let first = ABSOLUTE_POS * len;
+        let largest = largest_finite(x, first, first + len, 1usize);
+        write_scale(scales, ABSOLUTE_POS, largest, numerator, least, pow2);
+    }
+}
+
+/// Writes scale and inverse of a group whose largest finite magnitude has these bits.
+#[cube]
+fn write_scale(
+    scales: &mut [f32],
+    group: usize,
+    largest: u32,
     numerator: f32,
     least: f32,
     #[comptime] pow2: bool,
 ) {
-    if ABSOLUTE_POS < elements as usize {
-        let largest = u32::reinterpret(amax[ABSOLUTE_POS]);
-        let mut scale = quotient(u32::reinterpret(numerator), max(largest, 1u32));
-        if comptime!(pow2) {
-            scale &= !SIGNIFICAND;
-        }
-        scale = max(scale, u32::reinterpret(least));
-        scale = select(largest == 0u32, ONE, scale);
-        scales[2 * ABSOLUTE_POS] = f32::reinterpret(scale);
-        scales[2 * ABSOLUTE_POS + 1] = f32::reinterpret(quotient(ONE, scale));
+    let mut scale = quotient(u32::reinterpret(numerator), max(largest, 1u32));
+    if comptime!(pow2) {
+        scale &= !SIGNIFICAND;
     }
+    scale = max(scale, u32::reinterpret(least));
+    scale = select(largest == 0u32, ONE, scale);
+    scales[2 * group] = f32::reinterpret(scale);
+    scales[2 * group + 1] = f32::reinterpret(quotient(ONE, scale));
 }
 
 /// Bits of `a / b`, rounded to nearest-even and kept between 2^-126 and 2^126. Both are positive and finite, `a` is

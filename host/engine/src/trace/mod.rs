@@ -149,6 +149,12 @@ impl<'a> TraceScope<'a> {
         Self { trace, layer }
     }
 
+    /// True if it records.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn is_on(&self) -> bool {
+        self.trace.is_some()
+    }
+
     /// Records a value of the forward pass.
     pub fn record<const D: usize>(&self, operation: &'static str, x: &Tensor<D>) {
         if let Some(trace) = self.trace {

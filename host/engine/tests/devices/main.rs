@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod counts;
+mod fused;
 mod histograms;
 mod linear;
 mod padded;

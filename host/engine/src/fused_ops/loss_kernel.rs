@@ -1,0 +1,127 @@
+//! The mean cross-entropy of logits on GPUs: a cube per row, which reads the row three times, then the mean of the rows.
+
+use burn::tensor::Shape;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::device::empty;
+use crate::cube_parts::{MAGNITUDE, SIGN, UNITS, cube_max, cube_sum, elements};
+
+/// Most cubes of a launch: devices promise 65,535.
+const MAX_CUBES: usize = 1 << 15;
+
+/// Writes the mean cross-entropy of rows, nats, `[1]`, and, if it is `tracked`, its gradient. `targets` are the bits of an id per row.
+pub(super) fn cross_entropy(
+    logits: CubeTensor,
+    targets: CubeTensor,
+    [mean, gradient]: [CubeTensor; 2],
+    tracked: bool,
+) {
+    let (client, elements, rows) = (logits.client.clone(), elements(&logits), elements(&targets));
+    let losses = empty(&logits, Shape::from([rows as usize]));
+    cross_entropy_of_rows::launch(
+        &client,
+        CubeCount::new_1d((rows as usize).min(MAX_CUBES) as u32),
+        CubeDim::new_1d(UNITS),
+        logits.into_buffer_arg(),
+        targets.into_buffer_arg(),
+        losses.clone().into_buffer_arg(),
+        gradient.into_buffer_arg(),
+        elements,
+        elements / rows,
+        1.0 / rows as f32,
+        tracked,
+    );
+    let (count, dim) = (CubeCount::new_1d(1), CubeDim::new_1d(UNITS));
+    mean_of_rows::launch(&client, count, dim, losses.into_buffer_arg(), mean.into_buffer_arg(), rows);
+}
+
+/// Writes `x` times `factor`, `[1]`.
+pub(super) fn multiply(x: CubeTensor, factor: CubeTensor, to: CubeTensor) {
+    let (client, elements) = (x.client.clone(), elements(&x));
+    let cubes = crate::kernel_text::cubes(elements as usize) as u32;
+    let (x, factor, to) = (x.into_buffer_arg(), factor.into_buffer_arg(), to.into_buffer_arg());
+    times::launch(&client, CubeCount::new_1d(cubes), CubeDim::new_1d(UNITS), x, factor, to, elements);
+}
+
+#[cube(launch)]
+fn cross_entropy_of_rows(
+    logits: &[f32],
+    targets: &[f32],
+    losses: &mut [f32],
+    gradient: &mut [f32],
+    elements: u32,
+    vocab: u32,
+    share: f32,
+    #[comptime] tracked: bool,
+) {
+    let columns = vocab as usize;
+    let mut first = CUBE_POS * columns;
+    while first < elements as usize {
+        let row = first / columns;
+        let mut largest = 0u32;
+        let mut column = UNIT_POS as usize;
+        while column < columns {
+            largest = max(largest, ordered(logits[first + column]));
+            column += comptime!(UNITS as usize);
+        }
+        let top = unordered(cube_max(largest));
+        let mut sum = 0.0f32;
+        let mut column = UNIT_POS as usize;
+        while column < columns {
+            sum += f32::exp(logits[first + column] - top);
+            column += comptime!(UNITS as usize);
+        }
+        let sum = cube_sum(sum);
+        let target = u32::reinterpret(targets[row]) as usize;
+        if UNIT_POS == 0u32 {
+            losses[row] = f32::ln(sum) - (logits[first + target] - top);
+        }
+        if comptime!(tracked) {
+            let factor = share / sum;
+            let mut column = UNIT_POS as usize;
+            while column < columns {
+                let off = select(column == target, share, 0.0f32);
+                gradient[first + column] = f32::exp(logits[first + column] - top) * factor - off;
+                column += comptime!(UNITS as usize);
+            }
+        }
+        first += CUBE_COUNT * columns;
+    }
+}
+
+/// The bits of a number, changed so that larger numbers have larger bits; a NaN is above infinity or below its negative.
+#[cube]
+fn ordered(x: f32) -> u32 {
+    let bits = u32::reinterpret(x);
+    select(bits > MAGNITUDE, !bits, bits | SIGN)
+}
+
+/// The number of [`ordered`] bits.
+#[cube]
+fn unordered(bits: u32) -> f32 {
+    f32::reinterpret(select(bits >= SIGN, bits & MAGNITUDE, !bits))
+}
+
+#[cube(launch)]
+fn mean_of_rows(x: &[f32], mean: &mut [f32], elements: u32) {
+    let mut sum = 0.0f32;
+    let mut place = UNIT_POS;
+    while place < elements {
+        sum += x[place as usize];
+        place += UNITS;
+    }
+    let sum = cube_sum(sum);
+    if UNIT_POS == 0u32 {
+        mean[0usize] = sum / f32::cast_from(elements);
+    }
+}
+
+#[cube(launch)]
+fn times(x: &[f32], factor: &[f32], y: &mut [f32], elements: u32) {
+    let mut place = ABSOLUTE_POS;
+    while place < elements as usize {
+        y[place] = x[place] * factor[0usize];
+        place += CUBE_COUNT * (CUBE_DIM as usize);
+    }
+}
