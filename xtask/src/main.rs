@@ -207,9 +207,19 @@ fn copy(from: &Path, to: &Path) -> Result<(), io::Error> {
     Ok(())
 }
 
+/// Cargo in the repository, without what cargo set for this program: build scripts that depend on it would run again, and
+/// many crates would be compiled again after each `cargo build`.
 fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
+    for (name, _) in env::vars_os() {
+        if name
+            .to_str()
+            .is_some_and(|name| ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|own| name.starts_with(own)))
+        {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

@@ -74,6 +74,17 @@ fn kernels_take_their_length_from_the_shape() {
     let mut lines: Vec<&str> = list.lines().collect();
     lines.sort_unstable();
     insta::assert_snapshot!(lines.join("\n"), @r"
+    host/engine/src/fused_ops/attention/kernel.rs forward: elements
+    host/engine/src/fused_ops/attention/kernel.rs gradient_of_keys_and_values: elements
+    host/engine/src/fused_ops/attention/kernel.rs gradient_of_queries: elements
+    host/engine/src/fused_ops/gelu_kernel.rs gelu: elements
+    host/engine/src/fused_ops/gelu_kernel.rs gelu_backward: elements
+    host/engine/src/fused_ops/loss_kernel.rs cross_entropy_of_rows: elements
+    host/engine/src/fused_ops/loss_kernel.rs mean_of_rows: elements
+    host/engine/src/fused_ops/loss_kernel.rs times: elements
+    host/engine/src/fused_ops/norm_kernel.rs column_sums: elements
+    host/engine/src/fused_ops/norm_kernel.rs norm: elements
+    host/engine/src/fused_ops/norm_kernel.rs norm_backward: elements
     host/engine/src/metrics/count_kernel.rs count: elements
     host/engine/src/metrics/sums_kernel.rs agreement: elements
     host/engine/src/metrics/sums_kernel.rs moments: elements
@@ -81,8 +92,8 @@ fn kernels_take_their_length_from_the_shape() {
     host/engine/src/probe.rs probe_product: fixed
     host/engine/src/quant/histogram_kernel.rs codes: elements
     host/engine/src/quant/histogram_kernel.rs powers: elements
-    host/engine/src/quant/scale_kernel.rs finish: elements
     host/engine/src/quant/scale_kernel.rs largest_of_parts: elements
+    host/engine/src/quant/scale_kernel.rs scales_of_groups: elements
     host/engine/tests/devices/padded.rs sums_in_a_loop: fixed
     plugins/kernel-kit/src/kernels.rs fake_quant: elements
     plugins/kernel-kit/src/update/mod.rs plain_step: elements
