@@ -26,9 +26,7 @@ use altgrad_report::{
 use altgrad_sweep::matrix::SweepMatrix;
 
 use altgrad_engine::{debug::recording::Recording, load_model::SavedModel, sample};
-use altgrad_plugin_api::{
-    Config, Descriptor, OptionDefault, OptionSpec, PluginKind, RStr, ValueGrid, abi::FormatAbi as _,
-};
+use altgrad_plugin_api::{Config, Descriptor, OptionDefault, OptionSpec, PluginKind, RStr, ValueGrid};
 use serde::Deserialize;
 
 /// A refusal is for people: a message that fits a screen, for input of any length, and a hint.
