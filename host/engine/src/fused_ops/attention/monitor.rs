@@ -121,7 +121,7 @@ pub(super) fn summarize(stats: Tensor<4>) -> Tensor<1> {
     let weights: Vec<f32> = (0..block).map(|row| query_weight(row, batch * (block - 1))).collect();
     let weights = tensor::flat(weights, &stats.device()).reshape([1, 1, block, 1]);
     let entropy = (part(2) * weights).sum_dim(0).sum_dim(2).reshape([heads]);
-    let lost = (part(1) * part(2)).sum().mul_scalar(0.0);
+    let lost = (part(1) * part(2)).sum_dim(0).sum_dim(1).sum_dim(2).reshape([1]).mul_scalar(0.0);
     Tensor::cat(vec![entropy, part(0).max() + lost], 0)
 }
 
