@@ -93,7 +93,8 @@ impl CodeLayout {
             (NanCode::None, InfinityCode::None) => Some(Domain::FIN),
             _ => None,
         };
-        if let Some(domain) = domain.filter(|_| self.signed && self.subnormals) {
+        let has_signs_and_subnormals = self.signed && self.subnormals;
+        if let Some(domain) = domain.filter(|_| has_signs_and_subnormals) {
             let Self { exponent_bits, significand_bits, bias, .. } = *self;
             let minifloat = Minifloat { exponent_bits, significand_bits, bias, domain };
             return MinifloatGrid::new(minifloat).map(|grid| FormatSpec::Minifloat(grid.spec()));
