@@ -85,7 +85,9 @@ impl Cast {
     #[getter]
     fn is_random(&self) -> bool {
         let has_random_signs = self.cast.transform.is_some_and(|transform| transform.signs == Signs::Seed);
-        self.cast.rounding == altgrad_casts::Rounding::Stochastic || has_random_signs
+        let rounding = self.cast.rounding;
+        matches!(rounding, altgrad_casts::Rounding::Stochastic | altgrad_casts::Rounding::FewBits(_))
+            || has_random_signs
     }
 
     /// The use of magnitudes of earlier steps, if scales follow from them.
@@ -234,7 +236,7 @@ impl Cast {
                 .map_err(|error| PyValueError::new_err(error.to_string()))?;
             let prepared =
                 cast.prepare(&grid, source, shape, axis, &signs).map_err(|error| refusal(&error))?;
-            let codes = cast.rounding.codes(&grid, prepared.scaled(), |scaled, rounding| {
+            let codes = cast.codes(&grid, prepared.scaled(), &key, |scaled, rounding| {
                 let mut codes = vec![0; scaled.len()];
                 let params = QuantParams { rounding, key, ..QuantParams::IDENTITY };
                 parts::map(scaled, &mut codes, |first, scaled, codes| {
@@ -262,6 +264,8 @@ impl Cast {
         dict.set_item("tensor_scale", applied.tensor_scale)?;
         dict.set_item("overflow", applied.overflow)?;
         dict.set_item("collapsed", applied.collapsed)?;
+        let choices = applied.choices.as_deref();
+        dict.set_item("choices", choices.map(|choices| PyBytes::new(py, choices)))?;
         Ok(dict)
     }
 }

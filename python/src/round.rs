@@ -4,7 +4,7 @@
 //! by division, ties toward zero, and scales from standard deviations.
 
 use altgrad_casts::{
-    Axis, BlockStatistics, Cast, Grid, Layout, NonFinite, Operation, Rounding, Rule, Scaling, Shape,
+    Axis, BlockStatistics, Cast, Grid, Layout, NonFinite, Operation, Overflow, Rounding, Rule, Scaling, Shape,
 };
 use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::{QuantParams, QuantStats, RandomKey, Rounding as Mode, Scales};
@@ -51,7 +51,7 @@ pub(crate) fn round(
 pub(crate) fn scales(cast: &Cast, plugin: &FormatPlugin, amax: &[f32]) -> PyResult<Vec<[f32; 2]>> {
     let grid = grid(plugin)?;
     cast.check(&grid).map_err(|error| refusal(&error))?;
-    if matches!(cast.scaling.rule, Rule::Rms { .. }) {
+    if matches!(cast.scaling.rule, Rule::Rms { .. }) || cast.scaling.choice.is_some() {
         return Err(PyValueError::new_err("the scales do not follow from largest magnitudes"));
     }
     Ok(pairs(cast, &grid, amax))
@@ -81,7 +81,11 @@ fn rotated(cast: &Cast, source: &[f32], shape: Shape, signs: &RandomKey) -> PyRe
 fn mode(cast: &Cast) -> Option<Mode> {
     let scaling = &cast.scaling;
     let is_multiplied = [scaling.quantize, scaling.dequantize] == [Operation::Multiply; 2];
-    if !is_multiplied || matches!(scaling.rule, Rule::Rms { .. }) {
+    if !is_multiplied
+        || matches!(scaling.rule, Rule::Rms { .. })
+        || scaling.choice.is_some()
+        || cast.overflow != Overflow::Saturate
+    {
         return None;
     }
     match cast.rounding {
@@ -89,7 +93,7 @@ fn mode(cast: &Cast) -> Option<Mode> {
         Rounding::NearestAway => Some(Mode::NEAREST_AWAY),
         Rounding::TowardZero => Some(Mode::TOWARD_ZERO),
         Rounding::Stochastic => Some(Mode::STOCHASTIC),
-        Rounding::NearestZero | Rounding::NearestUp => None,
+        Rounding::NearestZero | Rounding::NearestUp | Rounding::FewBits(_) => None,
     }
 }
 
@@ -100,9 +104,14 @@ pub(crate) fn elementwise(cast: &Cast) -> Option<(&'static str, [Operation; 2])>
         Rounding::NearestEven => "nearest-even",
         Rounding::NearestAway => "nearest-away",
         Rounding::TowardZero => "toward-zero",
-        Rounding::NearestZero | Rounding::NearestUp | Rounding::Stochastic => return None,
+        Rounding::NearestZero | Rounding::NearestUp | Rounding::Stochastic | Rounding::FewBits(_) => {
+            return None;
+        }
     };
-    let is_simple = cast.transform.is_none() && !matches!(rule, Rule::Rms { .. });
+    let is_simple = cast.transform.is_none()
+        && !matches!(rule, Rule::Rms { .. })
+        && cast.scaling.choice.is_none()
+        && cast.overflow == Overflow::Saturate;
     is_simple.then_some((rounding, [quantize, dequantize]))
 }
 
@@ -147,7 +156,7 @@ fn by_halves(
         plugin.fake_quant(scaled, target, &at_one.skip(first as u64), &mut [])
     });
     let overflow = parts.map_err(exception)?.iter().map(|part| part.overflow).sum();
-    let codes = cast.rounding.codes(grid, prepared.scaled(), |scaled, rounding| {
+    let codes = cast.codes(grid, prepared.scaled(), &key, |scaled, rounding| {
         let mut codes = vec![0; scaled.len()];
         let params = QuantParams { rounding, ..at_one };
         parts::map(scaled, &mut codes, |first, scaled, codes| {

@@ -5,6 +5,7 @@ use crate::{
     powers::{ceil_log2, exp2, floor_log2},
     scale_rule::{BlockStatistics, Rule},
     scale_storage::{E8M0_NAN, e8m0},
+    scale_type::ScaleType,
     scaling::{BlockScale, Limit, NonFinite, Order, Scaling, Storage, ZeroBlock},
     two_levels::TensorScale,
 };
@@ -24,6 +25,16 @@ impl Scaling {
         self.scale(range, block, tensor).pair()
     }
 
+    /// The type of stored scales, if they are floating-point bytes.
+    #[must_use]
+    pub fn byte_type(&self) -> Option<ScaleType> {
+        match self.storage {
+            Storage::E4m3 => Some(ScaleType::UE4M3),
+            Storage::Minifloat(own) => Some(own),
+            Storage::F32 | Storage::E8m0 => None,
+        }
+    }
+
     /// [`Self::pair`] of each of some blocks with these largest finite magnitudes, where scales depend on nothing else
     /// ([`Self::needs_amax_only`]). One loop computes common terms once.
     pub fn pairs(&self, range: &Range, amax: &[f32], tensor: Option<&TensorScale>, pairs: &mut [[f32; 2]]) {
@@ -36,14 +47,28 @@ impl Scaling {
     /// True if the scale of a block depends only on its largest finite magnitude.
     #[must_use]
     pub fn needs_amax_only(&self) -> bool {
-        self.nonfinite == NonFinite::Skip && !matches!(self.rule, Rule::Rms { .. })
+        self.nonfinite == NonFinite::Skip && !matches!(self.rule, Rule::Rms { .. }) && self.choice.is_none()
     }
 
     #[inline(always)]
     fn scale(&self, range: &Range, block: &BlockStatistics, tensor: Option<&TensorScale>) -> BlockScale {
         match self.storage {
-            Storage::E4m3 => self.e4m3_scale(range, block, tensor),
+            Storage::E4m3 | Storage::Minifloat(_) => self.byte_scale(range, block, tensor, 1.0),
             Storage::F32 | Storage::E8m0 => self.block(range, block),
+        }
+    }
+
+    /// As [`Self::scale`], with a decode scale that is larger by a factor before it is rounded to its type.
+    pub(crate) fn scale_by(
+        &self,
+        range: &Range,
+        block: &BlockStatistics,
+        tensor: Option<&TensorScale>,
+        factor: f32,
+    ) -> BlockScale {
+        match self.storage {
+            Storage::E4m3 | Storage::Minifloat(_) => self.byte_scale(range, block, tensor, factor),
+            Storage::F32 | Storage::E8m0 => self.block(range, &block.scaled(factor)),
         }
     }
 
@@ -68,25 +93,27 @@ impl Scaling {
         }
         if amax == 0.0 && self.floor == 0.0 && !matches!(self.rule, Rule::Rms { .. }) {
             match self.zero {
-                ZeroBlock::One => return self.power(range, 0),
+                ZeroBlock::One | ZeroBlock::StoredOne => return self.power(range, 0),
                 ZeroBlock::Smallest => return self.power(range, -127),
                 ZeroBlock::MinNormal => amax = f32::MIN_POSITIVE,
             }
         }
         match self.rule {
             Rule::Max => match (self.order, self.pow2 || self.storage == Storage::E8m0) {
-                (Order::Encode, true) => self.power(range, -floor_log2(self.encode(range, amax))),
+                (Order::Encode | Order::Amax | Order::Product, true) => {
+                    self.power(range, -floor_log2(self.encode(range, amax)))
+                }
                 // DeepGEMM keeps the exponent byte from 1 to 254; a byte of its own may be 0.
-                (Order::Decode, true) => {
+                (_, true) => {
                     let least = if self.storage == Storage::E8m0 { -127 } else { -126 };
                     let decode = self.decode(range, amax);
                     self.power(range, if decode == 0.0 { least } else { ceil_log2(decode).max(least) })
                 }
-                (Order::Encode, false) => {
+                (Order::Encode | Order::Amax | Order::Product, false) => {
                     let encode = self.encode(range, amax) * self.factor;
                     self.within(range, encode, 1.0 / encode.min(f32::MAX))
                 }
-                (Order::Decode, false) => {
+                (_, false) => {
                     let decode = (self.decode(range, amax) / self.factor).min(f32::MAX);
                     self.within(range, 1.0 / decode, decode)
                 }

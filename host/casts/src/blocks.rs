@@ -95,6 +95,25 @@ impl Layout {
         }
     }
 
+    /// The indices of a block's elements, line by line of the axis; `None` beyond the matrix, so that all blocks have as many elements.
+    pub(crate) fn elements(
+        &self,
+        block: usize,
+        axis: Axis,
+    ) -> impl Iterator<Item = Option<usize>> + Clone + use<> {
+        let (Shape { rows, columns }, [high, wide]) = (self.shape, self.block);
+        let per_row = self.counts()[1];
+        let (first_row, first_column) = (block / per_row * high, block % per_row * wide);
+        let [lines, along] = if axis == Axis::Rows { [high, wide] } else { [wide, high] };
+        (0..lines).flat_map(move |line| {
+            (0..along).map(move |i| {
+                let [row, column] = if axis == Axis::Rows { [line, i] } else { [i, line] };
+                let (row, column) = (first_row + row, first_column + column);
+                (row < rows && column < columns).then_some(row * columns + column)
+            })
+        })
+    }
+
     /// Consecutive elements of one block each, in row-major order: the block, and their indices.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (usize, Range<usize>)> + use<> {
         let (Shape { rows, columns }, [block_rows, block_columns]) = (self.shape, self.block);

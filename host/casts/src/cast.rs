@@ -1,10 +1,12 @@
 //! A cast, and a matrix on its way through one.
 
-use altgrad_plugin_api::RandomKey;
+use altgrad_plugin_api::{RandomKey, Rounding as Mode, random::Words};
 
 use crate::{
     Axis, Block, CastError, Grid, Hadamard, Layout, Operation, Rounding, Rule, Scaling, Shape,
-    scale_rule::BlockStatistics, scaling::BlockScale,
+    overflow::{exceeds, overflow_codes},
+    scale_rule::BlockStatistics,
+    scaling::BlockScale,
 };
 
 /// The cast of a matrix to codes and scales, except for the format.
@@ -20,6 +22,18 @@ pub struct Cast {
     pub scaling: Scaling,
     /// A rotation before all else: results are those of the rotated matrix, and are not rotated back.
     pub transform: Option<Hadamard>,
+    /// The result of elements beyond the format's largest value.
+    pub overflow: Overflow,
+}
+
+/// The result of elements that are beyond the format's largest value when they are rounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Overflow {
+    /// The largest value, also of infinities.
+    #[default]
+    Saturate,
+    /// Infinity, or NaN in formats without infinities: conversions of OFP8 without saturation.
+    NonFinite,
 }
 
 impl Default for Cast {
@@ -29,6 +43,7 @@ impl Default for Cast {
             block: Block::Tensor,
             scaling: Scaling::default(),
             transform: None,
+            overflow: Overflow::Saturate,
         }
     }
 }
@@ -45,6 +60,7 @@ pub struct Prepared {
     dequantize: Operation,
     overflow: usize,
     collapsed: usize,
+    choices: Option<Vec<u8>>,
 }
 
 /// A matrix that went through a cast.
@@ -68,6 +84,8 @@ pub struct Applied {
     pub overflow: usize,
     /// Blocks of about equal values, which a scale from their standard deviation ([`Rule::Rms`]) takes to about zero.
     pub collapsed: usize,
+    /// The number of the chosen candidate of each block, from 0, in the shape of the scales, if the cast chooses its scales.
+    pub choices: Option<Vec<u8>>,
 }
 
 impl Cast {
@@ -98,6 +116,12 @@ impl Cast {
             return Err(CastError::fields(
                 "`scaling.amax` = \"static\" needs one scale for the tensor",
                 "blocks take their scales from the current tensor: leave amax out; or use type e4m3 with tensor f32",
+            ));
+        }
+        if self.overflow == Overflow::NonFinite && overflow_codes(grid.values()).is_none() {
+            return Err(CastError::fields(
+                "`overflow` is nonfinite, but the format has neither infinities nor NaN",
+                "use overflow = \"saturate\"",
             ));
         }
         self.rounding.check(grid)?;
@@ -134,6 +158,7 @@ impl Cast {
             }
             self.scaling.scales(grid.range(), &blocks)
         };
+        let (scales, choices) = self.chosen(grid, &blocks, scales, &scaled, &layout, axis);
         let collapsed = match self.scaling.rule {
             Rule::Rms { .. } => collapsed(grid, &blocks, &scales),
             _ => 0,
@@ -151,7 +176,70 @@ impl Cast {
         let overflow = scaled.iter().filter(|x| grid.is_beyond(**x)).count();
         let nan = if grid.has_nan() { Vec::new() } else { take_nan(&mut scaled) };
         let dequantize = self.scaling.dequantize;
-        Ok(Prepared { layout, scaled, nan, scales, tensor_scale, dequantize, overflow, collapsed })
+        Ok(Prepared { layout, scaled, nan, scales, tensor_scale, dequantize, overflow, collapsed, choices })
+    }
+
+    /// The scales with the smallest errors, and the numbers of their candidates, if the cast chooses scales.
+    fn chosen(
+        &self,
+        grid: &Grid,
+        blocks: &[BlockStatistics],
+        scales: Vec<BlockScale>,
+        values: &[f32],
+        layout: &Layout,
+        axis: Axis,
+    ) -> (Vec<BlockScale>, Option<Vec<u8>>) {
+        if self.scaling.choice.is_none() || self.block == Block::None {
+            return (scales, None);
+        }
+        let tensor = self.scaling.tensor_scale(grid.range(), blocks);
+        let of = |(index, block): (usize, &BlockStatistics)| {
+            let elements =
+                layout.elements(index, axis).map(|element| element.map_or(0.0, |index| values[index]));
+            self.scaling.chosen(grid.range(), block, tensor.as_ref(), elements)
+        };
+        let (scales, choices) = blocks.iter().enumerate().map(of).unzip();
+        (scales, Some(choices))
+    }
+
+    /// The codes of scaled elements, by a format that rounds in the modes of plugins. `key` gives the words of few random bits, and of
+    /// stochastic rounding beyond the largest value; the key of stochastic rounding itself is that of `encode`, which returns as many codes
+    /// as it gets elements.
+    ///
+    /// # Errors
+    /// The errors of `encode`.
+    pub fn codes<E>(
+        &self,
+        grid: &Grid,
+        scaled: &[f32],
+        key: &RandomKey,
+        encode: impl FnMut(&[f32], Mode) -> Result<Vec<u16>, E>,
+    ) -> Result<Vec<u16>, E> {
+        self.codes_by(grid, scaled, Words::new(key), encode)
+    }
+
+    /// [`Self::codes`] with these random words.
+    ///
+    /// # Errors
+    /// The errors of `encode`.
+    pub fn codes_by<E>(
+        &self,
+        grid: &Grid,
+        scaled: &[f32],
+        words: impl Iterator<Item = u32> + Clone,
+        encode: impl FnMut(&[f32], Mode) -> Result<Vec<u16>, E>,
+    ) -> Result<Vec<u16>, E> {
+        let mut codes = self.rounding.codes(grid, scaled, words.clone(), encode)?;
+        if let Some([positive, negative]) =
+            overflow_codes(grid.values()).filter(|_| self.overflow == Overflow::NonFinite)
+        {
+            for ((code, x), word) in codes.iter_mut().zip(scaled).zip(words) {
+                if exceeds(self.rounding, grid.values(), *x, word) {
+                    *code = if *x > 0.0 { positive } else { negative };
+                }
+            }
+        }
+        Ok(codes)
     }
 }
 
@@ -202,7 +290,7 @@ impl Prepared {
         self.nan.iter().for_each(|&i| values[i] = f32::NAN);
         let scale_codes = self.scales.iter().map(|scale| scale.code).collect();
         let scales = self.scales.iter().map(|scale| scale.stored).collect();
-        let Self { layout, tensor_scale, overflow, collapsed, .. } = self;
-        Ok(Applied { values, codes, scales, scale_codes, tensor_scale, layout, overflow, collapsed })
+        let Self { layout, tensor_scale, overflow, collapsed, choices, .. } = self;
+        Ok(Applied { values, codes, scales, scale_codes, tensor_scale, layout, overflow, collapsed, choices })
     }
 }

@@ -11,6 +11,10 @@ pub struct Range {
     pub target: f32,
     /// Stored significand bits; `None` for a table.
     pub significand_bits: Option<u32>,
+    /// The exponent of the smallest normal number of a minifloat.
+    pub emin: i32,
+    /// The largest finite magnitude.
+    pub largest: f32,
     /// The least encode scale: smaller ones would scale the format's largest value back to infinity.
     pub least_encode: f32,
     /// The exponent of the largest power of two by which the format's largest value stays finite.
@@ -21,11 +25,11 @@ impl Range {
     /// The range of a format with these values and conventions.
     #[must_use]
     pub fn new(values: &ValueGrid, conventions: &Conventions) -> Self {
-        let significand_bits = match values {
-            ValueGrid::Minifloat(grid) => Some(grid.spec().significand_bits),
-            ValueGrid::Table(_) => None,
+        let (significand_bits, emin) = match values {
+            ValueGrid::Minifloat(grid) => (Some(grid.spec().significand_bits), grid.emin()),
+            ValueGrid::Table(_) => (None, 0),
         };
-        Self { significand_bits, ..Self::of(conventions.target(values), largest_magnitude(values)) }
+        Self { significand_bits, emin, ..Self::of(conventions.target(values), largest_magnitude(values)) }
     }
 
     /// The range of values up to `largest`, the largest of a block being scaled to `target`; both above 0.
@@ -37,7 +41,8 @@ impl Range {
         while !is_finite(least_encode) {
             least_encode = least_encode.next_up();
         }
-        Self { target, significand_bits: None, least_encode, most_exponent: 127 - floor_log2(largest) }
+        let most_exponent = 127 - floor_log2(largest);
+        Self { target, significand_bits: None, emin: 0, largest, least_encode, most_exponent }
     }
 
     /// `emax` of OCP MX v1.0 section 6.3: the exponent of the largest power of two up to `target`. 8 for E4M3, 15 for
@@ -79,6 +84,12 @@ impl Grid {
             table @ ValueGrid::Table(_) => (0..table.codes()).any(|code| table.decode(code as u16).is_nan()),
         };
         Ok(Self { values, conventions: conventions.clone(), range, has_nan })
+    }
+
+    /// The values of the codes.
+    #[must_use]
+    pub fn values(&self) -> &ValueGrid {
+        &self.values
     }
 
     /// The properties that scales need.

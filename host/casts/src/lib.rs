@@ -20,7 +20,7 @@
 //! let shape = Shape { rows: 1, columns: 32 };
 //! let prepared = cast.prepare(&grid, &[3.0; 32], shape, Axis::Rows, &RandomKey::default())?;
 //! let rounder = grid.rounder()?;
-//! let codes = cast.rounding.codes(&grid, prepared.scaled(), |scaled, mode| {
+//! let codes = cast.codes(&grid, prepared.scaled(), &RandomKey::default(), |scaled, mode| {
 //!     let mut codes = vec![0; scaled.len()];
 //!     let params = QuantParams { rounding: mode, ..QuantParams::IDENTITY };
 //!     rounder.encode(scaled, &mut codes, &params).map(|()| codes)
@@ -38,26 +38,35 @@
 mod bf16;
 mod block_scale;
 mod blocks;
+mod candidates;
 mod cast;
+mod choice;
 mod error;
+mod few_bits;
 mod grid;
 mod hadamard;
+mod overflow;
 mod powers;
 mod rounding;
 mod scale_rule;
 mod scale_storage;
+mod scale_type;
 mod scaling;
 mod shape;
 mod two_levels;
 
 pub use bf16::nearest_bf16;
 pub use blocks::{Axis, Block, Layout};
-pub use cast::{Applied, Cast, Prepared};
+pub use candidates::{ErrorNorm, ScaleChoice};
+pub use cast::{Applied, Cast, Overflow, Prepared};
 pub use error::CastError;
+pub use few_bits::{FewBits, FewBitsMode};
 pub use grid::{Grid, Range};
 pub use hadamard::{Hadamard, Signs};
+pub use overflow::{exceeds, overflow_codes};
 pub use rounding::Rounding;
 pub use scale_rule::{BlockStatistics, Rule};
+pub use scale_type::ScaleType;
 pub use scaling::{Limit, NonFinite, Operation, Order, Scaling, Storage, ZeroBlock};
 pub use shape::Shape;
 pub use two_levels::TensorScale;

@@ -17,6 +17,12 @@ pub(crate) fn ceil_log2(x: f32) -> i32 {
     floor_log2(x) + i32::from(!is_power)
 }
 
+/// `2^e` for `-1022 <= e <= 1023`.
+#[inline(always)]
+pub(crate) fn wide_exp2(e: i32) -> f64 {
+    f64::from_bits(((e + 1023) as u64) << 52)
+}
+
 /// `2^e` for `-149 <= e <= 127`, subnormals included.
 #[inline(always)]
 pub(crate) fn exp2(e: i32) -> f32 {

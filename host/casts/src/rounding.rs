@@ -2,7 +2,7 @@
 
 use altgrad_plugin_api::Rounding as Mode;
 
-use crate::{CastError, Grid};
+use crate::{CastError, FewBits, Grid};
 
 /// The rounding of a value between two grid points. Beyond the largest value all saturate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,13 +21,16 @@ pub enum Rounding {
     /// Up with the probability of the distance from below; the random word of an element is a function of seed, step, tensor
     /// and index ([`altgrad_plugin_api::random`]).
     Stochastic,
+    /// The same with few random bits of that word.
+    FewBits(FewBits),
 }
 
 impl Rounding {
     /// The codes of scaled elements, by a format that rounds in the modes of plugins.
     ///
     /// The codes of elements in a mode; `encode` returns as many codes as it gets elements. Ties toward zero and ties up use two of
-    /// its modes: the point toward zero may be the result where the nearest one, ties away, is no nearer.
+    /// its modes: the point toward zero may be the result where the nearest one, ties away, is no nearer. `words` are the random words of
+    /// the elements, for few random bits.
     ///
     /// # Errors
     /// The errors of `encode`.
@@ -35,6 +38,7 @@ impl Rounding {
         self,
         grid: &Grid,
         scaled: &[f32],
+        words: impl Iterator<Item = u32>,
         mut encode: impl FnMut(&[f32], Mode) -> Result<Vec<u16>, E>,
     ) -> Result<Vec<u16>, E> {
         let mode = match self {
@@ -42,6 +46,17 @@ impl Rounding {
             Self::NearestAway => Mode::NEAREST_AWAY,
             Self::TowardZero => Mode::TOWARD_ZERO,
             Self::Stochastic => Mode::STOCHASTIC,
+            Self::FewBits(few) => {
+                let inner = encode(scaled, Mode::TOWARD_ZERO)?;
+                let elements = scaled.iter().zip(inner).zip(words);
+                let rounded: Vec<f32> = elements
+                    .map(|((x, inner), word)| {
+                        few.round(grid.values(), *x, grid.decode(inner).copysign(*x), word)
+                    })
+                    .collect();
+                // Values of the format are rounded to themselves.
+                return encode(&rounded, Mode::NEAREST_EVEN);
+            }
             Self::NearestZero | Self::NearestUp => {
                 let inner = encode(scaled, Mode::TOWARD_ZERO)?;
                 let mut codes = encode(scaled, Mode::NEAREST_AWAY)?;
@@ -66,6 +81,9 @@ impl Rounding {
 
     /// Refuses a mode that the format does not have.
     pub(crate) fn check(self, grid: &Grid) -> Result<(), CastError> {
+        if matches!(self, Self::FewBits(FewBits { bits, .. }) if !(1..=32).contains(&bits)) {
+            return Err(CastError::fields("`random_bits` must be from 1 to 32", "leave it out for 32 bits"));
+        }
         if matches!(self, Self::NearestZero | Self::NearestUp) && grid.has_thresholds() {
             return Err(CastError::fields(
                 "`rounding` decides ties, but the format declares its own rounding thresholds",

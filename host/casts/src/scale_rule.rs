@@ -56,6 +56,11 @@ impl BlockStatistics {
         Self { amax: if infinite { 0.0 } else { amax }, infinite, ..Self::default() }
     }
 
+    /// The statistics that give a decode scale larger by a factor.
+    pub(crate) fn scaled(&self, factor: f32) -> Self {
+        Self { amax: self.amax * factor, ..*self }
+    }
+
     /// True if the block has an infinity, and its finite elements are zeros: no magnitude gives a scale.
     #[inline(always)]
     pub(crate) fn is_infinite(&self) -> bool {

@@ -3,7 +3,7 @@
 //! `fl` is one rounding to f32. Sources: Transformer Engine (encode first), DeepGEMM and torchao's optimizers (decode first), OCP MX v1.0,
 //! arXiv:2509.25149 appendix B (NVFP4). A fused or reordered operation would change last bits and flip ties.
 
-use crate::{CastError, grid::Grid, powers::LEAST_DECODE, scale_rule::Rule, scale_storage::E4M3_MAX};
+use crate::{CastError, ScaleChoice, ScaleType, grid::Grid, powers::LEAST_DECODE, scale_rule::Rule};
 
 /// The storage type of a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,6 +15,8 @@ pub enum Storage {
     E8m0,
     /// A byte, E4M3 without sign: NVFP4.
     E4m3,
+    /// A byte of another floating-point type without sign.
+    Minifloat(ScaleType),
 }
 
 /// The scale that is computed by a division. The other is its reciprocal, rounded again.
@@ -25,6 +27,31 @@ pub enum Order {
     Encode,
     /// `decode = fl(amax / target)`, `encode = fl(1 / decode)`. Powers of two are rounded up.
     Decode,
+    /// For scales of floating-point bytes: as `Encode`, but the ratio that is stored is `fl(fl(amax / target) S)` under the tensor's encode
+    /// scale `S`: four over six (arXiv:2512.02010).
+    Amax,
+    /// For scales of floating-point bytes: as `Encode`, but values are scaled back by `fl(stored D)`, `D = fl(1 / S)`: arXiv:2609.02846.
+    Product,
+    /// For scales of floating-point bytes: as `Decode`, with the tensor's decode scale `fl(fl(A / most) / target)`: Quartet II
+    /// (arXiv:2601.22813).
+    DecodeMost,
+    /// For scales of floating-point bytes: as `Decode`, with the tensor's decode scale `fl(fl(A / target) / most)`: arXiv:2510.25602.
+    DecodeTarget,
+}
+
+impl Order {
+    /// True if the scale of the tensor follows from its encode scale.
+    pub(crate) fn is_encode(self) -> bool {
+        matches!(self, Self::Encode | Self::Amax | Self::Product)
+    }
+
+    pub(crate) fn divides_amax(self) -> bool {
+        self == Self::Amax
+    }
+
+    fn needs_bytes(self) -> bool {
+        !matches!(self, Self::Encode | Self::Decode)
+    }
 }
 
 /// The treatment of a scale beyond f32's normal numbers, for [`Rule::Max`] with f32 scales.
@@ -47,6 +74,9 @@ pub enum ZeroBlock {
     Smallest,
     /// As if amax were `2^-126`: microxcaling.
     MinNormal,
+    /// For scales of floating-point bytes, of which 0 is one: 1 is stored in its place, also for blocks of small numbers. Quartet II,
+    /// arXiv:2609.02846.
+    StoredOne,
 }
 
 /// The effect of NaN and infinities in a block on its scale.
@@ -104,8 +134,15 @@ pub struct Scaling {
     pub pow2: bool,
     /// The scale that is divided first; only for [`Rule::Max`].
     pub order: Order,
-    /// True if E4M3 scales are relative to an f32 scale of the whole tensor.
+    /// True if scales of floating-point bytes are relative to an f32 scale of the whole tensor.
     pub tensor: bool,
+    /// The stored scale of the block with the tensor's largest magnitude, under a scale of the tensor. `None`: the largest that can be
+    /// stored, 448 for E4M3. Four over six has 256, so that a scale 1.5 times as large can be stored.
+    pub most: Option<f32>,
+    /// True if scales of floating-point bytes are rounded up, otherwise to nearest, ties to even.
+    pub round_up: bool,
+    /// The choice among several scales.
+    pub choice: Option<ScaleChoice>,
     /// Binades left free above amax, -32 to 32.
     pub margin: i32,
     /// Lower clamp of amax, in units of the elements; for E4M3 scales that of the scale itself. 0: none. It is f64 because torchao divides
@@ -138,6 +175,9 @@ impl Default for Scaling {
             pow2: false,
             order: Order::Encode,
             tensor: false,
+            most: None,
+            round_up: false,
+            choice: None,
             margin: 0,
             floor: 0.0,
             limit: Limit::Normal,
@@ -194,21 +234,53 @@ impl Scaling {
         let refuse = |is: bool, message: &str, hint| {
             if is { Err(CastError::fields(message, hint)) } else { Ok(()) }
         };
-        let e4m3 = self.storage == Storage::E4m3;
+        let bytes = self.byte_type().is_some();
         refuse(
-            e4m3 && (self.rule != Rule::Max || self.pow2 || self.margin != 0),
-            "`scaling.type` is e4m3, which needs rule max without pow2 and margin",
+            bytes && (self.rule != Rule::Max || self.pow2 || self.margin != 0),
+            "`scaling.type` is a floating-point byte, which needs rule max without pow2 and margin",
             "use e8m0 or f32 for powers of two",
         )?;
         refuse(
-            self.tensor && !e4m3,
+            self.tensor && !bytes,
             "`scaling.tensor` = f32 needs block scales of type e4m3",
             "set type = \"e4m3\", or leave tensor out",
         )?;
         refuse(
-            self.tensor && (E4M3_MAX * grid.range().target).is_infinite(),
+            self.tensor && (self.most() * grid.range().target).is_infinite(),
             "`scaling.tensor` is f32, but 448 times the format's target exceeds f32",
             "leave tensor out, or use another format",
+        )?;
+        refuse(
+            self.order.needs_bytes() && !bytes,
+            "`scaling.order` is one of scales that are floating-point bytes",
+            "set type = \"e4m3\", or use order encode or decode",
+        )?;
+        refuse(
+            self.zero == ZeroBlock::StoredOne && !bytes,
+            "`scaling.zero` = stored-one needs scales that are floating-point bytes",
+            "set type = \"e4m3\", or use zero = \"one\"",
+        )?;
+        refuse(
+            self.round_up && !bytes,
+            "`scaling.round` = up needs scales that are floating-point bytes",
+            "rule rceil rounds powers of two up",
+        )?;
+        refuse(
+            self.most.is_some_and(|most| {
+                !self.tensor || !(most >= 1.0 && most <= self.byte_type().map_or(0.0, ScaleType::largest))
+            }),
+            "`scaling.tensor_target` needs `scaling.tensor` = f32, and is from 1 to the largest scale of its type",
+            "448 is the largest of e4m3; four over six has 256",
+        )?;
+        refuse(
+            self.choice.is_some() && grid.range().significand_bits.is_none(),
+            "`scaling.choice` compares the errors of minifloats, but the format is a list of values",
+            "leave choice out for this format",
+        )?;
+        refuse(
+            self.choice.is_some() && matches!(self.rule, Rule::Rms { .. }),
+            "`scaling.choice` does not combine with rule rms",
+            "use rule max",
         )?;
         refuse(
             self.rule == Rule::Even && grid.range().significand_bits.is_none(),

@@ -8,7 +8,8 @@ use crate::{
     powers::{LEAST_DECODE, ceil_log2, exp2},
     scale_rule::BlockStatistics,
     scale_storage::{E4M3_MAX, E4M3_NAN, e4m3},
-    scaling::{BlockScale, Order, Scaling},
+    scale_type::ScaleType,
+    scaling::{BlockScale, Order, Scaling, Storage, ZeroBlock},
 };
 
 impl Scaling {
@@ -19,7 +20,7 @@ impl Scaling {
             let measured = blocks.iter().map(|block| block.amax).fold(0.0, f32::max);
             let is_poisoned = blocks.iter().any(|block| self.poisons(block));
             let amax = if is_poisoned { f32::NAN } else { self.amax.unwrap_or(measured) };
-            TensorScale::new(self.order, amax, range.target)
+            TensorScale::new(self.order, amax, range.target, self.most())
         })
     }
 
@@ -29,49 +30,71 @@ impl Scaling {
         self.tensor_scale(range, &[BlockStatistics::of_amax(amax)])
     }
 
-    /// An E4M3 scale, with or without one of the tensor.
+    /// The stored scale of the block with the largest magnitude of the tensor.
     #[inline(always)]
-    pub(crate) fn e4m3_scale(
+    pub(crate) fn most(&self) -> f32 {
+        match (self.most, self.storage) {
+            (Some(most), _) => most,
+            (None, Storage::Minifloat(own)) => own.largest(),
+            _ => E4M3_MAX,
+        }
+    }
+
+    /// A scale that is a floating-point byte, with or without one of the tensor. The decode scale is larger by `factor`.
+    #[inline(always)]
+    pub(crate) fn byte_scale(
         &self,
         range: &Range,
         block: &BlockStatistics,
         tensor: Option<&TensorScale>,
+        factor: f32,
     ) -> BlockScale {
         if self.poisons(block) || tensor.is_some_and(|tensor| tensor.amax.is_nan()) {
-            return BlockScale::nan(Some(E4M3_NAN));
+            return BlockScale::nan(Some(self.byte_type().map_or(E4M3_NAN, ScaleType::nan)));
         }
         let amax = if tensor.is_some() { block.amax } else { self.amax.unwrap_or(block.amax) };
         if amax == 0.0 && block.is_infinite() {
-            return self.e4m3_of(range, 1.0, tensor);
+            return self.byte_of(range, 1.0, tensor);
         }
-        self.e4m3_block(range, amax, tensor)
+        self.byte_block(range, amax, tensor, factor)
     }
 
     #[inline(always)]
-    fn e4m3_block(&self, range: &Range, amax: f32, tensor: Option<&TensorScale>) -> BlockScale {
+    fn byte_block(&self, range: &Range, amax: f32, tensor: Option<&TensorScale>, factor: f32) -> BlockScale {
         let target = range.target;
         let ratio = match (self.order, tensor) {
-            (Order::Encode, None) => amax * (1.0 / target),
-            (Order::Encode, Some(tensor)) => amax * (tensor.encode * (1.0 / target)),
-            (Order::Decode, None) => amax / target,
-            (Order::Decode, Some(tensor)) => amax / target / tensor.decode,
+            (Order::Encode | Order::Product, None) => amax * (1.0 / target),
+            (Order::Encode | Order::Product, Some(tensor)) => amax * (tensor.encode * (1.0 / target)),
+            (Order::Amax, Some(tensor)) => amax / target * tensor.encode,
+            (_, None) => amax / target,
+            (_, Some(tensor)) => amax / target / tensor.decode,
         };
+        let ratio = ratio * factor;
         let least = if amax == 0.0 { 0.0 } else { tensor.map_or(0.0, |tensor| tensor.least_stored) };
-        self.e4m3_of(range, ratio.max(least), tensor)
+        self.byte_of(range, ratio.max(least), tensor)
     }
 
-    /// The scale of the E4M3 number nearest to `ratio`.
+    /// The scale of the stored number nearest to `ratio`.
     #[inline(always)]
-    fn e4m3_of(&self, range: &Range, ratio: f32, tensor: Option<&TensorScale>) -> BlockScale {
-        let (code, stored) = e4m3(ratio.max(self.floor as f32).min(E4M3_MAX));
+    fn byte_of(&self, range: &Range, ratio: f32, tensor: Option<&TensorScale>) -> BlockScale {
+        let ratio = ratio.max(self.floor as f32);
+        let (mut code, mut stored) = match self.storage {
+            Storage::Minifloat(own) => own.round(ratio, self.round_up),
+            _ if self.round_up => ScaleType::UE4M3.round(ratio, true),
+            _ => e4m3(ratio.min(E4M3_MAX)),
+        };
+        if stored == 0.0 && self.zero == ZeroBlock::StoredOne {
+            (code, stored) = self.byte_type().unwrap_or(ScaleType::UE4M3).round(1.0, false);
+        }
         let (encode, decode) = match (self.order, tensor) {
             (_, None) => (1.0 / stored, stored),
             // A tensor of zeros, or a past of zeros, has scale 1.
-            (Order::Encode, Some(tensor)) if tensor.amax == 0.0 => (1.0 / stored, stored),
-            (Order::Encode, Some(tensor)) => {
-                (1.0 / (stored * tensor.decode), tensor.decode_of(stored, E4M3_MAX * range.target))
+            (order, Some(tensor)) if order.is_encode() && tensor.amax == 0.0 => (1.0 / stored, stored),
+            (Order::Encode | Order::Amax, Some(tensor)) => {
+                (1.0 / (stored * tensor.decode), tensor.decode_of(stored, self.most() * range.target))
             }
-            (Order::Decode, Some(tensor)) => (tensor.encode / stored, tensor.decode * stored),
+            (Order::Product, Some(tensor)) => (1.0 / (stored * tensor.decode), stored * tensor.decode),
+            (_, Some(tensor)) => (tensor.encode / stored, tensor.decode * stored),
         };
         let scale = if stored == 0.0 {
             BlockScale { encode: f32::MAX, decode: 0.0, ..BlockScale::ONE }
@@ -86,7 +109,7 @@ impl Scaling {
 #[derive(Debug, Clone, Copy)]
 pub struct TensorScale {
     /// The largest magnitude that the scales follow from.
-    amax: f32,
+    pub(crate) amax: f32,
     encode: f32,
     pub(crate) decode: f32,
     /// Stored scales of blocks are at least this power of two: with smaller ones, encode scales would exceed f32.
@@ -94,8 +117,8 @@ pub struct TensorScale {
 }
 
 impl TensorScale {
-    fn new(order: Order, amax: f32, target: f32) -> Self {
-        let most = E4M3_MAX * target;
+    fn new(order: Order, amax: f32, target: f32, most_stored: f32) -> Self {
+        let most = most_stored * target;
         // `min` returns the number if the other operand is NaN.
         if amax.is_nan() {
             return Self { amax, encode: amax, decode: amax, least_stored: 0.0 };
@@ -107,12 +130,16 @@ impl TensorScale {
         let within = |scale: f32| scale.clamp(LEAST_DECODE, f32::MAX);
         let amax = amax.max(most / f32::MAX);
         let (encode, decode) = match order {
-            Order::Encode => {
+            Order::Encode | Order::Amax | Order::Product => {
                 let encode = within(most / amax);
                 (encode, within(1.0 / encode))
             }
-            Order::Decode => {
-                let decode = within(amax / most);
+            Order::Decode | Order::DecodeMost | Order::DecodeTarget => {
+                let decode = within(match order {
+                    Order::DecodeMost => amax / most_stored / target,
+                    Order::DecodeTarget => amax / target / most_stored,
+                    _ => amax / most,
+                });
                 (within(1.0 / decode), decode)
             }
         };

@@ -12,7 +12,9 @@ use toml::Value;
 
 use super::choices::SteChoice;
 use super::scaling::ScalingFields;
-use super::single_cast::{BlockChoice, CastRoundingChoice, TransformSection, UseSourceChoice};
+use super::single_cast::{
+    BlockChoice, CastRoundingChoice, OverflowChoice, RandomModeChoice, TransformSection, UseSourceChoice,
+};
 
 /// The keys of a cast. A missing key has the value of the first use of the same tensor, then of `[quant]`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -22,6 +24,13 @@ pub struct CastFields {
     pub format: Option<String>,
     /// Rounding of scaled elements.
     pub rounding: Option<CastRoundingChoice>,
+    /// Random bits of stochastic rounding, 1 to 32, as instructions of hardware have them. Default: 32, drawn by the format.
+    pub random_bits: Option<u32>,
+    /// The rounding of distances to these bits: `a` down, `b` to nearest with ties up, `c` to even, `odd` to odd. Default: `a`.
+    pub random_mode: Option<RandomModeChoice>,
+    /// The result of elements beyond the format's largest value: `saturate`, or `nonfinite`: infinity, or NaN in formats without
+    /// infinities. Default: `saturate`.
+    pub overflow: Option<OverflowChoice>,
     /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction of the product, or a tile
     /// `[lines, elements along the contraction]`.
     pub block: Option<BlockChoice>,
@@ -41,6 +50,9 @@ impl CastFields {
         Self {
             format: self.format.or(parent.format),
             rounding: self.rounding.or(parent.rounding),
+            random_bits: self.random_bits.or(parent.random_bits),
+            random_mode: self.random_mode.or(parent.random_mode),
+            overflow: self.overflow.or(parent.overflow),
             block: self.block.or(parent.block),
             source: self.source.or(parent.source),
             transform: self.transform.or(parent.transform),

@@ -6,7 +6,9 @@ use altgrad_metrics::Role;
 use super::{
     AmaxChoice, GranularityChoice, LayerRule, QuantSection,
     resolved_cast::ResolvedCast,
-    single_cast::{BlockChoice, ScaleRuleChoice, ScaleTypeChoice, UseSourceChoice},
+    single_cast::{
+        BlockChoice, CastRoundingChoice, ScaleRuleChoice, ScaleTypeChoice, UseSourceChoice, ZeroBlockChoice,
+    },
     source::{Place, Source},
 };
 
@@ -139,6 +141,12 @@ fn has_effect(field: &str, role: Role, cast: &ResolvedCast, first: Option<&Resol
         return match field {
             "format" => !reuses,
             "source" => first.is_some_and(|first| first.format().is_some() || rounds),
+            "random_bits" => rounds && cast.fields.rounding == Some(CastRoundingChoice::Stochastic),
+            "random_mode" => {
+                rounds
+                    && cast.fields.rounding == Some(CastRoundingChoice::Stochastic)
+                    && cast.fields.random_bits.is_some()
+            }
             "ste" => rounds && matches!(role, Role::Weight | Role::Activation),
             _ => rounds,
         };
@@ -147,7 +155,8 @@ fn has_effect(field: &str, role: Role, cast: &ResolvedCast, first: Option<&Resol
     let scaling = fields.cast_scaling();
     let max = scaling.rule == ScaleRuleChoice::Max;
     let rms = scaling.rule == ScaleRuleChoice::Rms;
-    let (f32, e4m3) = (scaling.storage == ScaleTypeChoice::F32, scaling.storage == ScaleTypeChoice::E4m3);
+    let (f32, e4m3) = (scaling.storage == ScaleTypeChoice::F32, scaling.storage.is_minifloat());
+    let stored_one = scaling.zero == Some(ZeroBlockChoice::StoredOne);
     let delayed = scaling.amax == AmaxChoice::Delayed;
     let keeps = fields.zero.is_some() && scaling.zero.is_none();
     rounds
@@ -163,12 +172,13 @@ fn has_effect(field: &str, role: Role, cast: &ResolvedCast, first: Option<&Resol
                 if keeps {
                     delayed
                 } else {
-                    !e4m3 && !rms && scaling.floor == 0.0
+                    stored_one || !e4m3 && !rms && scaling.floor == 0.0
                 }
             }
             "window" | "first" => delayed,
             "static_amax" => scaling.amax == AmaxChoice::Static,
             "deviations" => rms,
+            "candidates" => scaling.has_choice(),
             _ => true,
         }
 }

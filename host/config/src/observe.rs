@@ -13,7 +13,9 @@ use serde::{
 use super::{
     choices::InvalidChoice,
     scaling::ScalingFields,
-    single_cast::{self, BlockChoice, CastRoundingChoice, CastSection, ZeroBlockChoice},
+    single_cast::{
+        self, BlockChoice, CastRoundingChoice, CastSection, OverflowChoice, RandomModeChoice, ZeroBlockChoice,
+    },
     source::Source,
 };
 
@@ -55,6 +57,9 @@ impl ObserveSection {
         CastSection {
             format: format.to_owned(),
             rounding: CastRoundingChoice::NearestEven,
+            random_bits: None,
+            random_mode: RandomModeChoice::A,
+            overflow: OverflowChoice::Saturate,
             block: self.block,
             transform: None,
             scaling: self.scaling.unwrap_or_default().cast_scaling(),

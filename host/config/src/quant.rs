@@ -8,7 +8,9 @@ use super::cast_fields::{CastTables, TransformChoice};
 use super::choices::{GranularityChoice, MasterWeightsChoice, RoundingChoice, SteChoice, StoredScaleChoice};
 use super::depth::BlockCount;
 use super::scaling::{ScalingFields, ScalingSection};
-use super::single_cast::{BlockChoice, CastRoundingChoice, UseSourceChoice};
+use super::single_cast::{
+    BlockChoice, CastRoundingChoice, OverflowChoice, RandomModeChoice, UseSourceChoice,
+};
 use super::tables::table;
 
 mod phase;
@@ -38,6 +40,13 @@ pub struct QuantSection {
     pub activation_rounding: Option<RoundingChoice>,
     /// The same for gradients only. Default: `rounding`.
     pub grad_rounding: Option<RoundingChoice>,
+    /// Random bits of stochastic rounding, 1 to 32, as instructions of hardware have them. Default: 32, drawn by the format.
+    pub random_bits: Option<u32>,
+    /// The rounding of distances to these bits: `a` down, `b` to nearest with ties up, `c` to even, `odd` to odd. Default: `a`.
+    pub random_mode: Option<RandomModeChoice>,
+    /// The result of elements beyond the format's largest value: `saturate`, or `nonfinite`: infinity, or NaN in formats without
+    /// infinities. Default: `saturate`.
+    pub overflow: Option<OverflowChoice>,
     /// Weights that the optimizer updates. `fp32`: fp32 weights; layers use a rounded copy. `none`: the weights lie on their
     /// formats' grids, and each update, weight decay included, ends with one rounding by `weight_rounding`.
     pub master_weights: MasterWeightsChoice,
@@ -91,6 +100,9 @@ impl Default for QuantSection {
             weight_rounding: None,
             activation_rounding: None,
             grad_rounding: None,
+            random_bits: None,
+            random_mode: None,
+            overflow: None,
             master_weights: MasterWeightsChoice::Fp32,
             ste: SteChoice::Identity,
             scaling: ScalingSection::default(),
@@ -181,6 +193,16 @@ pub struct LayerRule {
     /// As `quant.rounding`, for these layers; so are the keys below.
     #[serde(default)]
     pub rounding: Option<CastRoundingChoice>,
+    /// Random bits of stochastic rounding, 1 to 32, as instructions of hardware have them. Default: 32, drawn by the format.
+    #[serde(default)]
+    pub random_bits: Option<u32>,
+    /// The rounding of distances to these bits: `a` down, `b` to nearest with ties up, `c` to even, `odd` to odd. Default: `a`.
+    #[serde(default)]
+    pub random_mode: Option<RandomModeChoice>,
+    /// The result of elements beyond the format's largest value: `saturate`, or `nonfinite`: infinity, or NaN in formats without
+    /// infinities. Default: `saturate`.
+    #[serde(default)]
+    pub overflow: Option<OverflowChoice>,
     /// The elements that share a scale.
     #[serde(default)]
     pub block: Option<BlockChoice>,

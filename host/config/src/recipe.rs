@@ -17,7 +17,10 @@ pub const RECIPES: &[(&str, &str)] = &[
     ("mxfp6", include_str!("../../../configs/recipes/mxfp6.toml")),
     ("mxfp8", include_str!("../../../configs/recipes/mxfp8.toml")),
     ("mxint8", include_str!("../../../configs/recipes/mxint8.toml")),
+    ("mxint8_rceil", include_str!("../../../configs/recipes/mxint8_rceil.toml")),
     ("nvfp4", include_str!("../../../configs/recipes/nvfp4.toml")),
+    ("nvfp4_four_over_six", include_str!("../../../configs/recipes/nvfp4_four_over_six.toml")),
+    ("nvint4", include_str!("../../../configs/recipes/nvint4.toml")),
     ("quartet", include_str!("../../../configs/recipes/quartet.toml")),
     ("te_block", include_str!("../../../configs/recipes/te_block.toml")),
     ("te_current", include_str!("../../../configs/recipes/te_current.toml")),
@@ -27,6 +30,7 @@ pub const RECIPES: &[(&str, &str)] = &[
     ("torchao_rowwise", include_str!("../../../configs/recipes/torchao_rowwise.toml")),
     ("torchao_rowwise_gw_hp", include_str!("../../../configs/recipes/torchao_rowwise_gw_hp.toml")),
     ("torchao_tensorwise", include_str!("../../../configs/recipes/torchao_tensorwise.toml")),
+    ("ue5m3_fp4", include_str!("../../../configs/recipes/ue5m3_fp4.toml")),
 ];
 
 /// Puts the keys of the recipe that `table` names under its own, and the name away.

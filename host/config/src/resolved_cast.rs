@@ -7,7 +7,9 @@ use toml::Value;
 use super::cast_fields::{CastFields, CastTables, TransformChoice};
 use super::choices::{GranularityChoice, RoundingChoice};
 use super::quant::{LayerRule, QuantSection};
-use super::single_cast::{BlockChoice, CastRoundingChoice, CastSection, UseSourceChoice};
+use super::single_cast::{
+    BlockChoice, CastRoundingChoice, CastSection, OverflowChoice, RandomModeChoice, UseSourceChoice,
+};
 
 /// The cast of one use of a layer's tensor, with all that it inherits.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +52,9 @@ impl ResolvedCast {
         let section = CastSection {
             format: String::new(),
             rounding: fields.rounding.unwrap_or(CastRoundingChoice::NearestEven),
+            random_bits: fields.random_bits,
+            random_mode: fields.random_mode.unwrap_or(RandomModeChoice::A),
+            overflow: fields.overflow.unwrap_or(OverflowChoice::Saturate),
             block: fields.block.unwrap_or_default(),
             transform: match fields.transform {
                 Some(TransformChoice::Hadamard(section)) => Some(section),
@@ -139,6 +144,9 @@ impl QuantSection {
             general: CastFields {
                 format: None,
                 rounding: Some(rounding_of(self.rounding)),
+                random_bits: self.random_bits,
+                random_mode: self.random_mode,
+                overflow: self.overflow,
                 block: self.block.or(Some(granularity)),
                 source: self.source,
                 transform: self.transform,
@@ -162,6 +170,9 @@ impl LayerRule {
             general: CastFields {
                 format: None,
                 rounding: self.rounding,
+                random_bits: self.random_bits,
+                random_mode: self.random_mode,
+                overflow: self.overflow,
                 block: self.block,
                 source: self.source,
                 transform: self.transform,

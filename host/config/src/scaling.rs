@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::choices::{AmaxChoice, GranularityChoice};
 use super::numbers::some_f32;
 use super::single_cast::{
-    CastScalingSection, FirstScaleChoice, NonFiniteChoice, OperationChoice, ScaleLimitChoice,
-    ScaleOrderChoice, ScaleRuleChoice, ScaleTypeChoice, TensorScaleChoice, ZeroBlockChoice,
+    CandidatesChoice, CastScalingSection, ErrorChoice, FirstScaleChoice, NonFiniteChoice, OperationChoice,
+    ScaleLimitChoice, ScaleOrderChoice, ScaleRoundingChoice, ScaleRuleChoice, ScaleTypeChoice,
+    TensorScaleChoice, ZeroBlockChoice,
 };
 
 /// Declares the section and the fields of casts, which share all keys of the list.
@@ -110,8 +111,19 @@ scaling_tables! {
     rule: ScaleRuleChoice,
     /// The scale that is computed by a division; the other scale is its reciprocal. Only for rule `max`. Default: `encode`.
     order: ScaleOrderChoice,
-    /// The scale of the whole tensor, in addition to E4M3 scales of blocks. Default: `none`.
+    /// The scale of the whole tensor, in addition to scales of blocks that are floating-point bytes. Default: `none`.
     tensor: TensorScaleChoice,
+    /// The stored scale of the block with the tensor's largest magnitude, under `tensor`. Default: the largest scale of the type, 448 for
+    /// `e4m3`. Four over six has 256, so that scales 1.5 times as large can be stored.
+    #[serde(deserialize_with = "some_f32")]
+    tensor_target: f32,
+    /// Rounding of scales that are floating-point bytes. Default: `nearest`.
+    round: ScaleRoundingChoice,
+    /// The error by which each block chooses among candidate scales, as in four over six (arXiv:2512.02010); for minifloats. Default: no
+    /// choice.
+    choice: ErrorChoice,
+    /// Factors of the candidates' decode scales, two to four; the first wins ties. Default: `[1, 1.5]`.
+    candidates: CandidatesChoice,
     /// Smallest amax, in units of the elements. For E4M3 scales: smallest scale. Default: 0.
     floor: f64,
     /// Treatment of scales that are not normal f32 numbers; only for rule `max` with type `f32`. Default: `normal`.
@@ -144,6 +156,10 @@ impl ScalingFields {
             pow2: self.pow2.unwrap_or(plain.pow2),
             order: self.order.unwrap_or(plain.order),
             tensor: self.tensor.unwrap_or(plain.tensor),
+            tensor_target: self.tensor_target,
+            round: self.round.unwrap_or(plain.round),
+            choice: self.choice,
+            candidates: self.candidates,
             margin: self.margin.unwrap_or(plain.margin),
             floor: self.floor.unwrap_or(plain.floor),
             limit: self.limit.unwrap_or(plain.limit),

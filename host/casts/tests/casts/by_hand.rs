@@ -1,8 +1,8 @@
 //! Numbers small enough to do by hand.
 
 use altgrad_casts::{
-    Block, BlockStatistics, Cast, Hadamard, Limit, NonFinite, Operation, Order, Rule, Scaling, Signs,
-    Storage, ZeroBlock,
+    Block, BlockStatistics, Cast, ErrorNorm, Hadamard, Limit, NonFinite, Operation, Order, Overflow, Rule,
+    ScaleChoice, Scaling, Signs, Storage, ZeroBlock,
 };
 
 use crate::support::{apply, bits, grid};
@@ -216,4 +216,58 @@ fn a_block_whose_stored_scale_is_zero_becomes_zero_without_overflow() {
     assert_eq!(pairs, [[encode, decode]]);
     let applied = apply(&with(Block::Row, scaling), &grid, &[1.0, 1e-7], [2, 1]);
     assert!((applied.values[0] - 1.0).abs() < 1e-6 && applied.values[1] == 0.0, "{:?}", applied.values);
+}
+
+/// The second block lies on 4, 3, 2 and 1 times 0.2: with its largest at 6, 3 becomes 4.5 and 2 becomes 3. Under a tensor of 6 and a target
+/// of 256 the scale for 6 is 0.8/6 * 256, nearest 36, and that for 4 is 1.5 times as large, nearest 52.
+#[test]
+fn four_over_six_takes_the_scale_with_the_smaller_error() {
+    let near_five: Vec<f32> =
+        [4, 3, 3, 2, 4, 3, -3, 2, 1, 1, 2, 3, -4, 3, 2, 1].map(|k: i8| 0.2 * f32::from(k)).to_vec();
+    let mut x = vec![6.0; 16];
+    x.extend(&near_five);
+    let scaling = |norm| {
+        let choice = Some(ScaleChoice { norm, factors: ScaleChoice::FOUR_OVER_SIX, ties_away: false });
+        let (storage, order) = (Storage::E4m3, Order::Amax);
+        Scaling { storage, order, tensor: true, most: Some(256.0), choice, ..Scaling::default() }
+    };
+    for norm in [ErrorNorm::Squares, ErrorNorm::Magnitudes] {
+        let applied = apply(&with(Block::Along(16), scaling(norm)), &grid("E2M1"), &x, [1, 32]);
+        // 256 is exact for both, and the first wins; 52 is code 0x65.
+        assert_eq!(applied.choices.as_deref(), Some(&[0, 1][..]), "{norm:?}");
+        assert_eq!(applied.scales, [256.0, 52.0]);
+        assert_eq!(applied.scale_codes.as_deref(), Some(&[0x78, 0x65][..]));
+        // 4, 3 and 2 times 52 * 6/1536.
+        assert_eq!(applied.values[16..20], [0.8125, 0.609_375, 0.609_375, 0.40625]);
+    }
+    let without = Scaling { choice: None, ..scaling(ErrorNorm::Squares) };
+    let applied = apply(&with(Block::Along(16), without), &grid("E2M1"), &x, [1, 32]);
+    assert_eq!((applied.scales, applied.choices), (vec![256.0, 36.0], None));
+}
+
+/// Quartet II stores 1 in place of 0, also for a block that is small beside the tensor.
+#[test]
+fn a_scale_of_zero_can_be_stored_as_one() {
+    let mut x = vec![1.0; 16];
+    x.extend([1e-9; 16]);
+    x.extend([0.0; 16]);
+    let scaling = Scaling { storage: Storage::E4m3, tensor: true, ..Scaling::default() };
+    let zeros = apply(&with(Block::Along(16), scaling), &grid("E2M1"), &x, [1, 48]);
+    assert_eq!(zeros.scale_codes.as_deref(), Some(&[0x7e, 0, 0][..]));
+    let scaling = Scaling { zero: ZeroBlock::StoredOne, ..scaling };
+    let ones = apply(&with(Block::Along(16), scaling), &grid("E2M1"), &x, [1, 48]);
+    assert_eq!(ones.scale_codes.as_deref(), Some(&[0x7e, 0x38, 0x38][..]));
+}
+
+#[test]
+fn overflow_becomes_infinity_or_nan() {
+    let cast = Cast { block: Block::None, overflow: Overflow::NonFinite, ..Cast::default() };
+    let with = |scaling| Cast { scaling, ..cast };
+    let x = [464.0, 465.0, -1e9, f32::INFINITY, 1.0];
+    let values = apply(&with(Scaling::default()), &grid("E4M3"), &x, [1, 5]).values;
+    assert_eq!((values[0], values[4]), (448.0, 1.0));
+    assert!(values[1..4].iter().all(|value| value.is_nan()));
+    let values = apply(&cast, &grid("E5M2"), &[61440.0, -61439.0], [1, 2]).values;
+    assert_eq!(values, [f32::INFINITY, -57344.0]);
+    assert!(cast.check(&grid("E2M1")).is_err());
 }

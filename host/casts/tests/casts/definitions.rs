@@ -105,7 +105,7 @@ fn f32_scales_divide_in_the_order_that_is_asked_for() {
                             let encode = (target / most) as f32;
                             (encode, (1.0 / f64::from(encode)) as f32)
                         }
-                        Order::Decode => {
+                        _ => {
                             let decode = (most / target) as f32;
                             ((1.0 / f64::from(decode)) as f32, decode)
                         }
@@ -128,7 +128,9 @@ fn f32_scales_divide_in_the_order_that_is_asked_for() {
 fn two_levels_multiply_as_transformer_engine_and_torchao_do() {
     let grid = grid("E2M1");
     let fl = |x: f64| x as f32;
-    for order in [Order::Encode, Order::Decode] {
+    for order in
+        [Order::Encode, Order::Decode, Order::Amax, Order::Product, Order::DecodeMost, Order::DecodeTarget]
+    {
         let scaling = Scaling { storage: Storage::E4m3, tensor: true, order, ..Scaling::default() };
         let cast = Cast { block: Block::Along(16), scaling, ..Cast::default() };
         let x = numbers(64 * 16, 77, 110..131);
@@ -139,24 +141,36 @@ fn two_levels_multiply_as_transformer_engine_and_torchao_do() {
             let a = f64::from(largest(block));
             // One line a rounding, each of two f32.
             let (ratio, tensor) = match order {
-                Order::Encode => {
+                Order::Encode | Order::Product => {
                     let s = fl(2688.0 / most);
                     let scaled = fl(f64::from(s) * f64::from(sixth));
                     (fl(a * f64::from(scaled)), fl(1.0 / f64::from(s)))
                 }
-                Order::Decode => {
-                    let p = fl(most / 2688.0);
+                Order::Amax => {
+                    let s = fl(2688.0 / most);
+                    (fl(f64::from(fl(a / 6.0)) * f64::from(s)), fl(1.0 / f64::from(s)))
+                }
+                Order::Decode | Order::DecodeMost | Order::DecodeTarget => {
+                    let p = match order {
+                        Order::Decode => fl(most / 2688.0),
+                        Order::DecodeMost => fl(f64::from(fl(most / 448.0)) / 6.0),
+                        _ => fl(f64::from(fl(most / 6.0)) / 448.0),
+                    };
                     (fl(f64::from(fl(a / 6.0)) / f64::from(p)), p)
                 }
             };
             let stored = nearest(&crate::support::grid("E4M3"), f64::from(ratio).min(448.0));
             assert_eq!((f64::from(applied.scales[i]), applied.tensor_scale), (stored, Some(tensor)));
             let (encode, decode) = match order {
-                Order::Encode => (
+                Order::Encode | Order::Amax => (
                     fl(1.0 / f64::from(fl(stored * f64::from(tensor)))).min(f32::MAX),
                     fl(f64::from(fl(stored * most)) * f64::from(fl(1.0 / 2688.0))),
                 ),
-                Order::Decode => (
+                Order::Product => (
+                    fl(1.0 / f64::from(fl(stored * f64::from(tensor)))).min(f32::MAX),
+                    fl(stored * f64::from(tensor)),
+                ),
+                _ => (
                     fl(f64::from(fl(1.0 / f64::from(tensor))) / stored).min(f32::MAX),
                     fl(f64::from(tensor) * stored),
                 ),

@@ -44,7 +44,7 @@ pub(crate) fn apply_along(
         let params = QuantParams { rounding, key, ..QuantParams::IDENTITY };
         rounder.encode(scaled, &mut codes, &params).map(|()| codes)
     };
-    let codes = cast.rounding.codes(grid, prepared.scaled(), encode).unwrap();
+    let codes = cast.codes(grid, prepared.scaled(), &RandomKey::default(), encode).unwrap();
     prepared.finish(grid, codes)
 }
 

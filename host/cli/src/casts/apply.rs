@@ -45,9 +45,12 @@ pub(crate) struct ApplyArgs {
     /// The decode scale of the tensor, one number; only with scaling.tensor.
     #[arg(long, value_name = "F32LE")]
     tensor_scale: Option<PathBuf>,
-    /// The scales as bytes; only with scaling.type e8m0 or e4m3.
+    /// The scales as bytes; only with a scaling.type of bytes, such as e8m0 or e4m3.
     #[arg(long, value_name = "FILE")]
     scale_codes: Option<PathBuf>,
+    /// The number of the chosen candidate of each block, a byte each, from 0; only with scaling.choice.
+    #[arg(long, value_name = "FILE")]
+    choices: Option<PathBuf>,
     /// The codes, a byte each, row-major; only for formats of at most 8 bits. They consist of sign and magnitude. If the
     /// magnitudes do not fit beside a sign, they are the format's own codes.
     #[arg(long, value_name = "FILE")]
@@ -55,6 +58,10 @@ pub(crate) struct ApplyArgs {
     /// Seed of stochastic rounding and random signs (step 0, tensor 0).
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Random words of the elements, u32 and row-major, in place of those of the seed; only with random_bits. For comparisons with another
+    /// implementation.
+    #[arg(long, value_name = "U32LE")]
+    words: Option<PathBuf>,
     /// Device that computes the values: auto, cpu, cuda:N or wgpu. The values of another device are compared with those of the
     /// CPU; NaN equals NaN. Stochastic rounding along columns draws other bits on other devices, as in training. Scales and codes
     /// are always computed on the CPU.
@@ -115,9 +122,13 @@ pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, Diagnostic> {
     let key = RandomKey { seed: args.seed, ..RandomKey::default() };
     let prepared =
         cast.prepare(&grid, &values, args.shape.0, axis, &key).map_err(|error| refusal(&error, &source))?;
-    let codes = cast.rounding.codes(&grid, prepared.scaled(), |scaled, rounding| {
+    let encode = |scaled: &[f32], rounding| {
         format.encode(scaled, &QuantParams { rounding, key, ..QuantParams::IDENTITY })
-    })?;
+    };
+    let codes = match args.words(values.len())? {
+        Some(words) => cast.codes_by(&grid, prepared.scaled(), words.iter().copied(), encode),
+        None => cast.codes(&grid, prepared.scaled(), &key, encode),
+    }?;
     let mut applied = prepared.finish(&grid, codes).map_err(|error| refusal(&error, &source))?;
     let device = ComputeDevice::open(args.device)?;
     let differing = if device.label == "cpu" {
@@ -182,7 +193,28 @@ impl ApplyArgs {
             self.tensor_scale.is_some() && section.scaling.tensor == TensorScaleChoice::None,
             "--tensor-scale needs scaling.tensor = \"f32\", the cast has none".to_owned(),
             "use --scales; or set scaling.type to e4m3 and scaling.tensor to f32",
+        )?;
+        refuse(
+            self.words.is_some() && (section.random_bits.is_none() || self.device != DeviceChoice::Cpu),
+            "--words needs stochastic rounding with random_bits, on the CPU".to_owned(),
+            "set rounding = \"stochastic\" and random_bits, or use --seed",
+        )?;
+        refuse(
+            self.choices.is_some() && !section.scaling.has_choice(),
+            "--choices needs scaling.choice, the cast has none".to_owned(),
+            "set scaling.choice = \"mse\", or leave --choices out",
         )
+    }
+
+    /// The random words, if a file has them.
+    fn words(&self, elements: usize) -> Result<Option<Vec<u32>>, Diagnostic> {
+        let Some(path) = &self.words else { return Ok(None) };
+        let words: Vec<u32> = raw_f32::read(path)?.into_iter().map(f32::to_bits).collect();
+        if words.len() == elements {
+            return Ok(Some(words));
+        }
+        let message = format!("the file has {} words for {elements} elements", words.len());
+        Err(Diagnostic::config(message).at(path.display()).hint("give a word of 4 bytes for each element"))
     }
 
     fn write(&self, grid: &Grid, applied: &Applied) -> Result<(), Diagnostic> {
@@ -195,6 +227,9 @@ impl ApplyArgs {
         }
         if let Some((path, codes)) = self.scale_codes.as_ref().zip(applied.scale_codes.as_ref()) {
             raw_f32::write_bytes(path, codes)?;
+        }
+        if let Some((path, choices)) = self.choices.as_ref().zip(applied.choices.as_ref()) {
+            raw_f32::write_bytes(path, choices)?;
         }
         if let Some(path) = &self.codes {
             let order = grid.sign_magnitude();

@@ -1,14 +1,15 @@
 //! A cast as text, as the arithmetic takes it.
 
 use altgrad_casts::{
-    Block, Cast, Hadamard, Limit, NonFinite, Operation, Order, Rounding, Rule, Scaling, Signs, Storage,
-    ZeroBlock,
+    Block, Cast, ErrorNorm, FewBits, FewBitsMode, Hadamard, Limit, NonFinite, Operation, Order, Overflow,
+    Rounding, Rule, ScaleChoice, Scaling, Signs, Storage, ZeroBlock,
 };
 
 use super::{
-    AmaxChoice, BlockChoice, CastRoundingChoice, CastScalingSection, CastSection, NonFiniteChoice,
-    OperationChoice, ScaleLimitChoice, ScaleOrderChoice, ScaleRuleChoice, ScaleTypeChoice, SignsChoice,
-    TensorScaleChoice, TransformSection, TransformTypeChoice, ZeroBlockChoice,
+    AmaxChoice, BlockChoice, CastRoundingChoice, CastScalingSection, CastSection, ErrorChoice,
+    NonFiniteChoice, OperationChoice, OverflowChoice, RandomModeChoice, ScaleLimitChoice, ScaleOrderChoice,
+    ScaleRoundingChoice, ScaleRuleChoice, ScaleTypeChoice, SignsChoice, TensorScaleChoice, TransformSection,
+    TransformTypeChoice, ZeroBlockChoice,
 };
 
 impl CastSection {
@@ -17,12 +18,42 @@ impl CastSection {
     pub fn cast(&self) -> Cast {
         let block = block(self.block);
         Cast {
-            rounding: self.rounding.rounding(),
+            rounding: self.few_bits().unwrap_or(self.rounding.rounding()),
             block,
             // Without blocks there are no scales to follow from anything.
-            scaling: if block == Block::None { Scaling::default() } else { scaling(&self.scaling) },
+            scaling: if block == Block::None { Scaling::default() } else { self.scaling() },
             transform: self.transform.as_ref().map(transform),
+            overflow: match self.overflow {
+                OverflowChoice::Saturate => Overflow::Saturate,
+                OverflowChoice::NonFinite => Overflow::NonFinite,
+            },
         }
+    }
+
+    /// Stochastic rounding with few random bits, if they are given.
+    fn few_bits(&self) -> Option<Rounding> {
+        let bits = self.random_bits.filter(|_| self.rounding == CastRoundingChoice::Stochastic)?;
+        let mode = match self.random_mode {
+            RandomModeChoice::A => FewBitsMode::A,
+            RandomModeChoice::B => FewBitsMode::B,
+            RandomModeChoice::C => FewBitsMode::C,
+            RandomModeChoice::Odd => FewBitsMode::Odd,
+        };
+        Some(Rounding::FewBits(FewBits { bits: u8::try_from(bits).unwrap_or(u8::MAX), mode }))
+    }
+
+    fn scaling(&self) -> Scaling {
+        let chosen = self.scaling.choice.filter(|norm| *norm != ErrorChoice::None);
+        let choice = chosen.map(|norm| ScaleChoice {
+            norm: match norm {
+                ErrorChoice::Mse | ErrorChoice::None => ErrorNorm::Squares,
+                ErrorChoice::Mae => ErrorNorm::Magnitudes,
+                ErrorChoice::Max => ErrorNorm::Largest,
+            },
+            factors: self.scaling.candidates.map_or(ScaleChoice::FOUR_OVER_SIX, |candidates| candidates.0),
+            ties_away: self.rounding == CastRoundingChoice::NearestAway,
+        });
+        Scaling { choice, ..scaling(&self.scaling) }
     }
 }
 
@@ -68,6 +99,7 @@ fn scaling(section: &CastScalingSection) -> Scaling {
         ScaleTypeChoice::F32 => Storage::F32,
         ScaleTypeChoice::E8m0 => Storage::E8m0,
         ScaleTypeChoice::E4m3 => Storage::E4m3,
+        ScaleTypeChoice::Minifloat(own) => Storage::Minifloat(own),
     };
     let by_default = if storage == Storage::E8m0 { ZeroBlockChoice::Smallest } else { ZeroBlockChoice::One };
     Scaling {
@@ -84,8 +116,15 @@ fn scaling(section: &CastScalingSection) -> Scaling {
         order: match section.order {
             ScaleOrderChoice::Encode => Order::Encode,
             ScaleOrderChoice::Decode => Order::Decode,
+            ScaleOrderChoice::Amax => Order::Amax,
+            ScaleOrderChoice::Product => Order::Product,
+            ScaleOrderChoice::DecodeMost => Order::DecodeMost,
+            ScaleOrderChoice::DecodeTarget => Order::DecodeTarget,
         },
         tensor: section.tensor == TensorScaleChoice::F32,
+        most: section.tensor_target,
+        round_up: section.round == ScaleRoundingChoice::Up,
+        choice: None,
         margin: section.margin,
         floor: section.floor,
         limit: match section.limit {
@@ -97,6 +136,7 @@ fn scaling(section: &CastScalingSection) -> Scaling {
             ZeroBlockChoice::One | ZeroBlockChoice::Keep => ZeroBlock::One,
             ZeroBlockChoice::Smallest => ZeroBlock::Smallest,
             ZeroBlockChoice::Normal => ZeroBlock::MinNormal,
+            ZeroBlockChoice::StoredOne => ZeroBlock::StoredOne,
         },
         nonfinite: match section.nonfinite {
             NonFiniteChoice::Skip => NonFinite::Skip,

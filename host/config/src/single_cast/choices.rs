@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use altgrad_casts::ScaleType;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -44,15 +45,152 @@ named_choice! {
     }
 }
 
+/// The type of stored scales.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum ScaleTypeChoice {
+    /// f32.
+    F32,
+    /// A byte for a power of two (OCP MX).
+    E8m0,
+    /// A byte, E4M3 (NVFP4).
+    E4m3,
+    /// A byte of another floating-point type without sign: `ue5m3`.
+    Minifloat(ScaleType),
+}
+
+impl ScaleTypeChoice {
+    /// True if scales are floating-point bytes.
+    #[must_use]
+    pub fn is_minifloat(self) -> bool {
+        matches!(self, Self::E4m3 | Self::Minifloat(_))
+    }
+}
+
+impl FromStr for ScaleTypeChoice {
+    type Err = InvalidChoice;
+
+    fn from_str(text: &str) -> Result<Self, InvalidChoice> {
+        let other = || text.parse().map(Self::Minifloat);
+        match text {
+            "f32" => Ok(Self::F32),
+            "e8m0" => Ok(Self::E8m0),
+            "e4m3" => Ok(Self::E4m3),
+            _ => other()
+                .map_err(|()| InvalidChoice::new(text, &["f32", "e8m0", "e4m3", "ue5m3", "ue5m3:ieee"])),
+        }
+    }
+}
+
+impl fmt::Display for ScaleTypeChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::F32 => f.write_str("f32"),
+            Self::E8m0 => f.write_str("e8m0"),
+            Self::E4m3 => f.write_str("e4m3"),
+            Self::Minifloat(own) => own.fmt(f),
+        }
+    }
+}
+
+through_string!(ScaleTypeChoice);
+
+string_schema!(ScaleTypeChoice, {
+    "type": "string",
+    "oneOf": [
+        { "const": "f32", "description": "f32." },
+        { "const": "e8m0", "description": "A byte for a power of two (OCP MX)." },
+        { "const": "e4m3", "description": "A byte, E4M3 (NVFP4)." },
+        { "const": "ue5m3", "description": "A byte without sign of 5 exponent and 3 significand bits, up to 114688 (CUDA); `ueEmM` for others, the code of ones is NaN." },
+        { "const": "ue5m3:ieee", "description": "The same without the largest exponent, up to 61440 (arXiv:2609.02846)." }
+    ]
+});
+
 named_choice! {
-    /// The type of stored scales.
-    ScaleTypeChoice {
-        /// f32.
-        F32 = "f32",
-        /// A byte for a power of two (OCP MX).
-        E8m0 = "e8m0",
-        /// A byte, E4M3 (NVFP4).
-        E4m3 = "e4m3",
+    /// How scales of floating-point bytes are rounded.
+    ScaleRoundingChoice {
+        /// To nearest, ties to even.
+        Nearest = "nearest",
+        /// Up.
+        Up = "up",
+    }
+}
+
+named_choice! {
+    /// The error by which a block chooses among candidate scales.
+    ErrorChoice {
+        /// None: there is one candidate.
+        None = "none",
+        /// The sum of squared errors.
+        Mse = "mse",
+        /// The sum of absolute errors.
+        Mae = "mae",
+        /// The largest absolute error.
+        Max = "max",
+    }
+}
+
+named_choice! {
+    /// How the distance between neighbours is rounded to the random bits of stochastic rounding.
+    RandomModeChoice {
+        /// Down (P3109's StochasticA).
+        A = "a",
+        /// To nearest, ties up (StochasticB).
+        B = "b",
+        /// To nearest, ties to even (StochasticC).
+        C = "c",
+        /// To nearest, ties to odd (gfloat).
+        Odd = "odd",
+    }
+}
+
+named_choice! {
+    /// The result of elements beyond the format's largest value.
+    OverflowChoice {
+        /// The largest value.
+        Saturate = "saturate",
+        /// Infinity, or NaN in formats without infinities.
+        NonFinite = "nonfinite",
+    }
+}
+
+/// Factors of the decode scale among which a block chooses: two to four.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<f32>", into = "Vec<f32>")]
+pub struct CandidatesChoice(pub(super) [f32; 4]);
+
+impl TryFrom<Vec<f32>> for CandidatesChoice {
+    type Error = &'static str;
+
+    fn try_from(factors: Vec<f32>) -> Result<Self, Self::Error> {
+        let mut all = [0.0; 4];
+        let fits = (2..=all.len()).contains(&factors.len())
+            && factors.iter().all(|factor| (0.0625..=16.0).contains(factor));
+        if !fits {
+            return Err("must be two to four factors from 0.0625 to 16, such as [1, 1.5]");
+        }
+        all[..factors.len()].copy_from_slice(&factors);
+        Ok(Self(all))
+    }
+}
+
+impl From<CandidatesChoice> for Vec<f32> {
+    fn from(CandidatesChoice(factors): CandidatesChoice) -> Self {
+        factors.into_iter().filter(|factor| *factor > 0.0).collect()
+    }
+}
+
+impl JsonSchema for CandidatesChoice {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "CandidatesChoice".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "array", "items": { "type": "number" } })
     }
 }
 
@@ -63,6 +201,14 @@ named_choice! {
         Encode = "encode",
         /// The decode scale (multiplies stored values).
         Decode = "decode",
+        /// As `encode`, with the ratio `fl(fl(amax / target) S)` (four over six).
+        Amax = "amax",
+        /// As `encode`, with values scaled back by `fl(stored D)` (arXiv:2609.02846).
+        Product = "product",
+        /// As `decode`, with the tensor's scale `fl(fl(amax / tensor_target) / target)` (Quartet II).
+        DecodeMost = "decode-most",
+        /// As `decode`, with the tensor's scale `fl(fl(amax / target) / tensor_target)` (arXiv:2510.25602).
+        DecodeTarget = "decode-target",
     }
 }
 
@@ -95,6 +241,8 @@ named_choice! {
         Smallest = "smallest",
         /// The scale of a block whose largest magnitude is 2^-126.
         Normal = "normal",
+        /// 1, stored in place of a floating-point byte 0.
+        StoredOne = "stored-one",
         /// The last scale, under delayed scaling.
         Keep = "keep",
     }

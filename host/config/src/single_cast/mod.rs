@@ -15,9 +15,10 @@ use serde_path_to_error::Error;
 use toml::Value;
 
 pub use choices::{
-    CastRoundingChoice, FirstScaleChoice, NonFiniteChoice, OperationChoice, ScaleLimitChoice,
-    ScaleOrderChoice, ScaleRuleChoice, ScaleTypeChoice, SignsChoice, TensorScaleChoice, TransformTypeChoice,
-    UseSourceChoice, ZeroBlockChoice,
+    CandidatesChoice, CastRoundingChoice, ErrorChoice, FirstScaleChoice, NonFiniteChoice, OperationChoice,
+    OverflowChoice, RandomModeChoice, ScaleLimitChoice, ScaleOrderChoice, ScaleRoundingChoice,
+    ScaleRuleChoice, ScaleTypeChoice, SignsChoice, TensorScaleChoice, TransformTypeChoice, UseSourceChoice,
+    ZeroBlockChoice,
 };
 
 use super::choices::AmaxChoice;
@@ -33,6 +34,15 @@ pub struct CastSection {
     /// Rounding of scaled elements. Default: to nearest, ties to even.
     #[serde(default = "nearest_even")]
     pub rounding: CastRoundingChoice,
+    /// Random bits of stochastic rounding, 1 to 32. Default: 32, drawn by the format.
+    #[serde(default)]
+    pub random_bits: Option<u32>,
+    /// The rounding of distances to these bits. Default: `a`.
+    #[serde(default = "down")]
+    pub random_mode: RandomModeChoice,
+    /// The result of elements beyond the largest value. Default: `saturate`.
+    #[serde(default = "saturate")]
+    pub overflow: OverflowChoice,
     /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction, or a tile. Default:
     /// `tensor`.
     #[serde(default)]
@@ -47,6 +57,14 @@ pub struct CastSection {
 
 fn nearest_even() -> CastRoundingChoice {
     CastRoundingChoice::NearestEven
+}
+
+fn down() -> RandomModeChoice {
+    RandomModeChoice::A
+}
+
+fn saturate() -> OverflowChoice {
+    OverflowChoice::Saturate
 }
 
 /// The elements that share a scale.
@@ -139,6 +157,14 @@ pub struct CastScalingSection {
     pub order: ScaleOrderChoice,
     /// The scale of the tensor, in addition to E4M3 scales.
     pub tensor: TensorScaleChoice,
+    /// The stored scale of the block with the tensor's largest magnitude. Default: the largest of the type.
+    pub tensor_target: Option<f32>,
+    /// How scales that are floating-point bytes are rounded.
+    pub round: ScaleRoundingChoice,
+    /// The error by which blocks choose among candidate scales. Default: there is no choice.
+    pub choice: Option<ErrorChoice>,
+    /// Factors of the candidates. Default: 1 and 1.5, four over six.
+    pub candidates: Option<CandidatesChoice>,
     /// Binades left free above the largest magnitude.
     pub margin: i32,
     /// Lower clamp of the largest magnitude; of the scale, if it is E4M3.
@@ -163,6 +189,14 @@ pub struct CastScalingSection {
     pub deviations: f64,
 }
 
+impl CastScalingSection {
+    /// True if blocks choose among candidate scales.
+    #[must_use]
+    pub fn has_choice(&self) -> bool {
+        self.choice.is_some_and(|choice| choice != ErrorChoice::None)
+    }
+}
+
 impl Default for CastScalingSection {
     fn default() -> Self {
         Self {
@@ -171,6 +205,10 @@ impl Default for CastScalingSection {
             pow2: false,
             order: ScaleOrderChoice::Encode,
             tensor: TensorScaleChoice::None,
+            tensor_target: None,
+            round: ScaleRoundingChoice::Nearest,
+            choice: None,
+            candidates: None,
             margin: 0,
             floor: 0.0,
             limit: ScaleLimitChoice::Normal,
@@ -227,26 +265,46 @@ pub(super) fn without_effect(cast: &CastSection, source: &Source, table: &str) -
     use ScaleRuleChoice::{Max, Rms};
     let scaling = &cast.scaling;
     let (max, rms) = (scaling.rule == Max, scaling.rule == Rms);
-    let (f32, e4m3) = (scaling.storage == ScaleTypeChoice::F32, scaling.storage == ScaleTypeChoice::E4m3);
+    let (f32, e4m3) = (scaling.storage == ScaleTypeChoice::F32, scaling.storage.is_minifloat());
+    let stored_one = scaling.zero == Some(ZeroBlockChoice::StoredOne);
     let fixed = scaling.amax == AmaxChoice::Static;
     let keys = [
         ("order", max, "only rule max divides; leave it out"),
         ("pow2", max && f32, "only rule = \"max\" with type = \"f32\" uses it; leave it out"),
         ("limit", max && f32, "it holds for rule max with type f32; leave it out"),
         ("zero", scaling.zero != Some(ZeroBlockChoice::Keep), "a single cast has no history of amax"),
-        ("zero", !e4m3 && !rms && scaling.floor == 0.0, "such a block has a scale without it; leave it out"),
+        (
+            "zero",
+            stored_one || !e4m3 && !rms && scaling.floor == 0.0,
+            "such a block has a scale without it; leave it out",
+        ),
         ("floor", !rms, "rule rms does not use the largest magnitude; leave it out"),
         ("margin", !rms, "rule rms does not use the largest magnitude; leave it out"),
         ("amax", !rms, "rule rms does not use the largest magnitude; leave it out"),
         ("static_amax", fixed, "set amax = \"static\""),
         ("deviations", rms, "set rule = \"rms\""),
+        ("candidates", scaling.has_choice(), "set choice = \"mse\""),
     ];
+    let stochastic = cast.rounding == CastRoundingChoice::Stochastic;
+    let keys_of_cast = [
+        ("random_bits", stochastic, "set rounding = \"stochastic\""),
+        (
+            "random_mode",
+            stochastic && cast.random_bits.is_some(),
+            "set rounding = \"stochastic\" and random_bits",
+        ),
+    ];
+    let idle_of_cast =
+        keys_of_cast.into_iter().filter(|(key, has_effect, _)| !has_effect && source.is_written(key));
+    let idle_of_cast = idle_of_cast.map(|(key, _, needed)| {
+        Diagnostic::config(format!("`{key}` has no effect here")).at(source.locate_key(key)).hint(needed)
+    });
     let key = format!("{table}scaling");
     if cast.block == BlockChoice::None {
         let diagnostic = Diagnostic::config(format!("`{key}` has no effect with block none"))
             .at(source.locate_key(&key))
             .hint("leave it out, or set block to tensor, row, a number or a tile");
-        return source.is_written(&key).then_some(diagnostic).into_iter().collect();
+        return idle_of_cast.chain(source.is_written(&key).then_some(diagnostic)).collect();
     }
     let idle = keys.into_iter().filter(|(_, has_effect, _)| !has_effect);
     let written = idle.filter_map(|(key, _, needed)| {
@@ -256,7 +314,7 @@ pub(super) fn without_effect(cast: &CastSection, source: &Source, table: &str) -
             .hint(needed);
         source.is_written(&dotted).then_some(diagnostic)
     });
-    written.collect()
+    idle_of_cast.chain(written).collect()
 }
 
 /// Refuses an amax of the past, and a static one that is not given.

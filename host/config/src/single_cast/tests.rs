@@ -29,13 +29,13 @@ fn what_a_cast_cannot_be_is_refused_where_it_stands() {
             "format = \"E4M3\", blok = 3",
             "unknown key `blok`",
             "--cast:1:18",
-            "did you mean `block`? known keys: format, rounding, block, transform, scaling",
+            "did you mean `block`? known keys: format, rounding, random_bits, random_mode, overflow, block, transform, scaling",
         ),
         (
             "{format = \"E4M3\", scaling = { ruel = 'max' }}",
             "unknown key `scaling.ruel`",
             "--cast:1:31",
-            "did you mean `rule`? known keys in [scaling]: type, rule, pow2, order, tensor, margin, floor, limit, zero, nonfinite, factor, quantize, dequantize, amax, static_amax, deviations",
+            "did you mean `rule`? known keys in [scaling]: type, rule, pow2, order, tensor, tensor_target, round, choice, candidates, margin, floor, limit, zero, nonfinite, factor, quantize, dequantize, amax, static_amax, deviations",
         ),
         (
             "format = 'E4M3', block = 'column'",
@@ -51,7 +51,7 @@ fn what_a_cast_cannot_be_is_refused_where_it_stands() {
         ),
         (
             "format = 'E4M3', scaling = { type = 'e5m2' }",
-            "`scaling.type` must be `f32`, `e8m0` or `e4m3`, found \"e5m2\"",
+            "`scaling.type` must be `f32`, `e8m0`, `e4m3`, `ue5m3` or `ue5m3:ieee`, found \"e5m2\"",
             "--cast:1:37",
             "did you mean `e8m0`?",
         ),

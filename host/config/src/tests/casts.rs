@@ -143,7 +143,7 @@ fn what_casts_cannot_be_is_refused_where_it_stands() {
         ("[quant]\nweight = 'E4M3'\nblock = 'diagonal'", named.as_str(), ":3:9", ""),
         ("[quant]\nweight = 'E4M3'\nblock = 0", zero.as_str(), ":3:9", ""),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.bias]\nformat = 'E4M3'", "unknown key `quant.cast.bias`", ":3:13", "known keys in `quant.cast`: weight, activation, grad, weight_dgrad, activation_wgrad, grad_wgrad, weight_grad, qkv, query, key, value, probabilities, scores_grad, attention_grad, qkv_grad, residual, norm, norm_gain, embedding, logits"),
-        ("[quant]\nweight = 'E4M3'\n[quant.scaling]\ntype = 'e5m2'", "`quant.scaling.type` must be `f32`, `e8m0` or `e4m3`, found \"e5m2\"", ":4:8", "did you mean `e8m0`?"),
+        ("[quant]\nweight = 'E4M3'\n[quant.scaling]\ntype = 'e5m2'", "`quant.scaling.type` must be `f32`, `e8m0`, `e4m3`, `ue5m3` or `ue5m3:ieee`, found \"e5m2\"", ":4:8", "did you mean `e8m0`?"),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight_dgrad]\nblock = 32", "`quant.cast.weight_dgrad.block` has no effect here", ":4:1", reuse),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight_dgrad]\ntransform = { hadamard = 16 }", "`quant.cast.weight_dgrad.transform` has no effect here", ":4:1", reuse),
         ("[quant]\nactivation = 'E4M3'\n[quant.cast.activation_wgrad]\nformat = 'E5M2'", "`quant.cast.activation_wgrad.format` has no effect here", ":4:1", first),

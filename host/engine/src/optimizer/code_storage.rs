@@ -5,7 +5,7 @@ use std::sync::Arc;
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_casts::{Grid, Rounding};
 use altgrad_loader::FormatPlugin;
-use altgrad_plugin_api::{Blocks, QuantParams, RandomKey, Scales};
+use altgrad_plugin_api::{Blocks, QuantParams, RandomKey, Scales, random::Words};
 use rayon::prelude::*;
 
 use super::range_expansion::RangeExpansion;
@@ -194,7 +194,7 @@ impl CodeStorage {
             for (run, [scale, _]) in Scales::new(&pairs, self.blocks()).runs(values.len()) {
                 scaled[run].iter_mut().for_each(|x| *x *= scale);
             }
-            let wide = self.rounding.codes(&self.grid, &scaled, |scaled, rounding| {
+            let wide = self.rounding.codes(&self.grid, &scaled, Words::new(&key), |scaled, rounding| {
                 self.format.encode(scaled, &QuantParams { rounding, key, ..QuantParams::IDENTITY })
             })?;
             self.pack(&wide, codes);

@@ -1,8 +1,8 @@
 //! Fake quantization and dynamic scales on the CPU, by the function of a format's plugin.
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_casts::BlockStatistics;
-use altgrad_plugin_api::{Blocks, QuantParams, QuantStats as FormatStats, Rounding, Scales};
+use altgrad_casts::{BlockStatistics, Rounding as CastRounding, exceeds, overflow_codes};
+use altgrad_plugin_api::{Blocks, QuantParams, QuantStats as FormatStats, Rounding, Scales, random::Words};
 use parking_lot::Mutex;
 use rayon::prelude::*;
 
@@ -153,12 +153,29 @@ fn by_other_arithmetic(
     let unscaled = QuantParams { scales: Scales::ONE.skip(quant_params.scales.first), ..*quant_params };
     let FormatStats { overflow, .. } = plugin.fake_quant(&scaled, dst, &unscaled, &mut [])?;
     let toward_zero = QuantParams { rounding: Rounding::TOWARD_ZERO, ..unscaled };
-    if let Some(ties) = arithmetic.ties {
-        let mut inner = vec![0.0; dst.len()];
-        plugin.fake_quant(&scaled, &mut inner, &toward_zero, &mut [])?;
-        for ((y, inner), x) in dst.iter_mut().zip(inner).zip(&scaled) {
-            if ties.is_inner(*x, [*y, inner]) {
-                *y = inner;
+    let values = params.format.values();
+    match arithmetic.own {
+        Some(CastRounding::FewBits(few)) => {
+            for ((y, x), word) in dst.iter_mut().zip(&scaled).zip(Words::new(&quant_params.key)) {
+                *y = few.round(values, *x, *y, word);
+            }
+        }
+        Some(ties) => {
+            let mut inner = vec![0.0; dst.len()];
+            plugin.fake_quant(&scaled, &mut inner, &toward_zero, &mut [])?;
+            for ((y, inner), x) in dst.iter_mut().zip(inner).zip(&scaled) {
+                if ties.is_inner(*x, [*y, inner]) {
+                    *y = inner;
+                }
+            }
+        }
+        None => {}
+    }
+    if let (Some(rounding), Some(codes)) = (arithmetic.overflow, overflow_codes(values)) {
+        let [positive, negative] = codes.map(|code| values.decode(code));
+        for ((y, x), word) in dst.iter_mut().zip(&scaled).zip(Words::new(&quant_params.key)) {
+            if exceeds(rounding, values, *x, word) {
+                *y = if *x > 0.0 { positive } else { negative };
             }
         }
     }
@@ -193,6 +210,19 @@ pub(super) fn dynamic_scales(values: &[f32], rule: &ScaleRule) -> Vec<[f32; 2]> 
     }
     let groups_per_task = (CHUNK / group).max(1);
     let groups = values.par_chunks(groups_per_task * group);
+    if rule.scaling.choice.is_some() {
+        let parts = groups.clone();
+        let blocks: Vec<_> =
+            parts.flat_map_iter(|part| rule.statistics(part, group, part.len() / group)).collect();
+        let tensor = rule.scaling.tensor_scale(&rule.range, &blocks);
+        let mut scales = vec![[1.0; 2]; blocks.len()];
+        let parts =
+            scales.par_chunks_mut(groups_per_task).zip(blocks.par_chunks(groups_per_task)).zip(groups);
+        parts.for_each(|((scales, blocks), values)| {
+            rule.choose(values, group, blocks, tensor.as_ref(), scales)
+        });
+        return scales;
+    }
     if rule.scaling.tensor && rule.scaling.needs_amax_only() {
         return two_level_scales(values, group, rule);
     }

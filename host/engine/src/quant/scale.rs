@@ -3,7 +3,7 @@
 //! [`altgrad_casts`] defines the scale of a block. This module has the blocks of a tensor's consecutive elements, and the source
 //! of the scales of a call. Definitions: docs/numerics.md, sections 4.1 and 4.5.
 
-use altgrad_casts::{BlockStatistics, Range, Scaling};
+use altgrad_casts::{BlockStatistics, Range, Scaling, TensorScale};
 
 /// The derivation of scales from the elements of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,8 +69,20 @@ impl ScaleRule {
         }
         let blocks = self.statistics(values, group, scales.len());
         let tensor = self.scaling.tensor_scale(&self.range, &blocks);
-        for (pair, block) in scales.iter_mut().zip(&blocks) {
-            *pair = self.scaling.pair(&self.range, block, tensor.as_ref());
+        self.choose(values, group, &blocks, tensor.as_ref(), scales);
+    }
+
+    /// The scales of groups of elements with these statistics, chosen by their errors if the scaling has a choice.
+    pub(super) fn choose(
+        &self,
+        values: &[f32],
+        group: usize,
+        blocks: &[BlockStatistics],
+        tensor: Option<&TensorScale>,
+        scales: &mut [[f32; 2]],
+    ) {
+        for ((pair, block), values) in scales.iter_mut().zip(blocks).zip(values.chunks(group)) {
+            *pair = self.scaling.choose(&self.range, block, tensor, values.iter().copied());
         }
     }
 

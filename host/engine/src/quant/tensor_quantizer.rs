@@ -185,7 +185,11 @@ impl TensorQuantizer {
         match self.scale(history) {
             ScaleSource::Fixed([scale, _]) => Some(scale),
             // The largest magnitude does not give the deviation.
-            ScaleSource::Dynamic(rule) if matches!(rule.scaling.rule, Rule::Rms { .. }) => None,
+            ScaleSource::Dynamic(rule)
+                if matches!(rule.scaling.rule, Rule::Rms { .. }) || rule.scaling.choice.is_some() =>
+            {
+                None
+            }
             ScaleSource::Dynamic(rule) => Some(rule.scale(amax)[0]),
         }
     }

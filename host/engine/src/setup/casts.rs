@@ -1,7 +1,7 @@
 //! A run file's casts as the sites of a linear layer, and refusals that depend on the layer and on the other casts.
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_casts::{Block, Grid, Hadamard, Range, Rounding as CastRounding, Rule, Signs};
+use altgrad_casts::{Block, Grid, Hadamard, Overflow, Range, Rounding as CastRounding, Rule, Signs};
 use altgrad_config::{
     AmaxChoice,
     cast::{FirstScaleChoice, ResolvedCast, UseSourceChoice, ZeroBlockChoice},
@@ -36,7 +36,7 @@ impl LayerShape {
     }
 }
 
-/// The mode of plugins for a rounding, and the rounding itself if its ties are corrected afterwards.
+/// The mode of plugins for a rounding, and the rounding itself if results are corrected afterwards.
 pub(crate) fn mode(rounding: CastRounding) -> (Rounding, Option<CastRounding>) {
     match rounding {
         CastRounding::NearestEven => (Rounding::NEAREST_EVEN, None),
@@ -44,6 +44,7 @@ pub(crate) fn mode(rounding: CastRounding) -> (Rounding, Option<CastRounding>) {
         CastRounding::NearestZero | CastRounding::NearestUp => (Rounding::NEAREST_AWAY, Some(rounding)),
         CastRounding::TowardZero => (Rounding::TOWARD_ZERO, None),
         CastRounding::Stochastic => (Rounding::STOCHASTIC, None),
+        CastRounding::FewBits(_) => (Rounding::TOWARD_ZERO, Some(rounding)),
     }
 }
 
@@ -52,7 +53,8 @@ pub(crate) fn arithmetic(cast: &altgrad_casts::Cast) -> Arithmetic {
     Arithmetic {
         quantize: cast.scaling.quantize,
         dequantize: cast.scaling.dequantize,
-        ties: mode(cast.rounding).1,
+        own: mode(cast.rounding).1,
+        overflow: (cast.overflow == Overflow::NonFinite).then_some(cast.rounding),
     }
 }
 

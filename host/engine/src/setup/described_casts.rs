@@ -1,6 +1,9 @@
 //! The casts of a model's linear layers in words and numbers, for `run.json` and for readers.
 
-use altgrad_casts::{Block, Limit, NonFinite, Operation, Order, Rounding, Rule, Signs, Storage, ZeroBlock};
+use altgrad_casts::{
+    Block, ErrorNorm, FewBitsMode, Limit, NonFinite, Operation, Order, Rounding, Rule, Signs, Storage,
+    ZeroBlock,
+};
 use altgrad_config::PrecisionChoice;
 use altgrad_loader::rounding_name;
 use serde_json::{Map, Value, json};
@@ -63,8 +66,25 @@ fn said(
         "scaling": scaling(site),
         "rounded_by": rounded_by(&site.format, device),
     });
-    if let Some(ties) = site.arithmetic.ties {
-        said["rounding"] = json!(if ties == Rounding::NearestUp { "nearest-up" } else { "nearest-zero" });
+    match site.arithmetic.own {
+        Some(Rounding::FewBits(few)) => {
+            let mode = match few.mode {
+                FewBitsMode::A => "a",
+                FewBitsMode::B => "b",
+                FewBitsMode::C => "c",
+                FewBitsMode::Odd => "odd",
+            };
+            said["rounding"] = json!("stochastic");
+            said["random_bits"] = json!(few.bits);
+            said["random_mode"] = json!(mode);
+        }
+        Some(ties) => {
+            said["rounding"] = json!(if ties == Rounding::NearestUp { "nearest-up" } else { "nearest-zero" });
+        }
+        None => {}
+    }
+    if site.arithmetic.overflow.is_some() {
+        said["overflow"] = json!("nonfinite");
     }
     if [Role::Weight, Role::Activation].contains(&role) {
         said["ste"] = json!(site.ste.name());
@@ -108,7 +128,7 @@ fn bits_per_value(site: &TensorQuantizer, row: Option<usize>) -> f64 {
     let of_scale = rule.and_then(|rule| {
         let bits = match rule.scaling.storage {
             Storage::F32 => 32.0,
-            Storage::E8m0 | Storage::E4m3 => 8.0,
+            Storage::E8m0 | Storage::E4m3 | Storage::Minifloat(_) => 8.0,
         };
         let [lines, along] = site.tile.unwrap_or([1, rule.group?]);
         let row = row.unwrap_or(along);
@@ -171,20 +191,36 @@ fn unusual(scaling: &altgrad_casts::Scaling) -> Vec<(&'static str, Value)> {
     };
     let storage = match scaling.storage {
         Storage::F32 => None,
-        Storage::E8m0 => Some("e8m0"),
-        Storage::E4m3 => Some("e4m3"),
+        Storage::E8m0 => Some("e8m0".to_owned()),
+        Storage::E4m3 => Some("e4m3".to_owned()),
+        Storage::Minifloat(own) => Some(own.to_string()),
+    };
+    let order = match scaling.order {
+        Order::Encode => None,
+        Order::Decode => Some("decode"),
+        Order::Amax => Some("amax"),
+        Order::Product => Some("product"),
+        Order::DecodeMost => Some("decode-most"),
+        Order::DecodeTarget => Some("decode-target"),
     };
     let zero = match (scaling.zero, scaling.storage) {
         (ZeroBlock::One, Storage::E8m0) => Some("one"),
         (ZeroBlock::Smallest, Storage::F32) => Some("smallest"),
         (ZeroBlock::MinNormal, _) => Some("normal"),
+        (ZeroBlock::StoredOne, _) => Some("stored-one"),
         _ => None,
     };
+    let choice = scaling.choice.map(|choice| match choice.norm {
+        ErrorNorm::Squares => "mse",
+        ErrorNorm::Magnitudes => "mae",
+        ErrorNorm::Largest => "max",
+    });
     let divides = |operation: Operation| (operation == Operation::Divide).then_some("divide");
     let texts = [
-        ("type", storage),
         ("rule", rule),
-        ("order", (scaling.order == Order::Decode).then_some("decode")),
+        ("order", order),
+        ("round", scaling.round_up.then_some("up")),
+        ("choice", choice),
         ("tensor", scaling.tensor.then_some("f32")),
         ("limit", (scaling.limit == Limit::F32).then_some("f32")),
         ("zero", zero),
@@ -194,8 +230,14 @@ fn unusual(scaling: &altgrad_casts::Scaling) -> Vec<(&'static str, Value)> {
     ];
     let texts = texts.into_iter().filter_map(|(key, text)| Some((key, json!(text?))));
     let floor = (scaling.floor != 0.0).then(|| ("floor", json!(scaling.floor)));
+    let storage = storage.map(|storage| ("type", json!(storage)));
+    let most = scaling.most.map(|most| ("tensor_target", json!(most)));
+    let candidates = scaling.choice.map(|choice| {
+        let factors = choice.factors.into_iter().filter(|factor| *factor > 0.0);
+        ("candidates", json!(factors.collect::<Vec<f32>>()))
+    });
     let factor = (scaling.factor != 1.0).then(|| ("factor", json!(scaling.factor)));
-    texts.chain(floor).chain(factor).collect()
+    storage.into_iter().chain(texts).chain(floor).chain(factor).chain(most).chain(candidates).collect()
 }
 
 fn rounded_by(format: &DeviceFormat, device: &ComputeDevice) -> &'static str {

@@ -381,6 +381,7 @@ fn refuse_stored(resolved: &ResolvedCast, cast: &altgrad_casts::Cast) -> Result<
     let refused = [
         ("transform", cast.transform.is_some(), "none"),
         ("rounding", casts::mode(cast.rounding).1.is_some(), "nearest-even"),
+        ("overflow", cast.overflow != altgrad_casts::Overflow::Saturate, "saturate"),
         ("scaling.type", cast.scaling.storage != altgrad_casts::Storage::F32, "f32"),
     ];
     refused.into_iter().find(|(_, is, _)| *is).map_or(Ok(()), |(field, _, other)| {

@@ -101,7 +101,7 @@ impl Bench {
         let passes = prepared.scaled().iter().map(|x| !(blocks && x.abs() > most)).collect();
         let key = key(site as u64);
         let plugin = self.plugin(resolved.format().unwrap());
-        let codes = cast.rounding.codes(&grid, prepared.scaled(), |scaled, rounding| {
+        let codes = cast.codes(&grid, prepared.scaled(), &key, |scaled, rounding| {
             plugin.encode(scaled, &QuantParams { rounding, key, ..QuantParams::IDENTITY })
         });
         (prepared.finish(&grid, codes.unwrap()).unwrap().values, passes)
@@ -238,6 +238,17 @@ fn every_field_of_a_cast_gives_the_product_and_gradients_that_it_should() {
         "scaling = { type = 'e4m3', tensor = 'f32' }\nblock = 16",
         "scaling = { type = 'e4m3', tensor = 'f32', order = 'decode', floor = 0.015625 }\nblock = 16",
         "scaling = { type = 'e4m3' }\nblock = 16",
+        "scaling = { type = 'ue5m3', zero = 'stored-one' }\nblock = 16",
+        "scaling = { type = 'ue5m3:ieee', tensor = 'f32', order = 'product', tensor_target = 448.0, round = 'up' }\nblock = 16",
+        "scaling = { type = 'e4m3', tensor = 'f32', order = 'amax', tensor_target = 256.0, choice = 'mse' }\nblock = 16",
+        "scaling = { type = 'e4m3', tensor = 'f32', order = 'amax', choice = 'mae' }\nblock = [5, 3]",
+        "scaling = { type = 'e4m3', tensor = 'f32', order = 'decode-most', quantize = 'divide', choice = 'max' }\nblock = 7",
+        "scaling = { type = 'e8m0', rule = 'floor', choice = 'mse', candidates = [1, 2] }\nblock = 8",
+        "scaling = { choice = 'mae', candidates = [1.0, 1.25, 0.75] }\nblock = 8",
+        "scaling = { choice = 'max' }",
+        "rounding = 'stochastic'\nrandom_bits = 3\nblock = 8\nsource = 'hp'",
+        "rounding = 'stochastic'\nrandom_bits = 8\nrandom_mode = 'b'\nblock = 'row'\nsource = 'hp'",
+        "cast.weight.overflow = 'nonfinite'\ncast.grad.overflow = 'nonfinite'",
         "scaling = { order = 'decode', floor = 1e-4 }\nblock = 8",
         "scaling = { limit = 'f32', quantize = 'divide' }",
         "scaling = { dequantize = 'divide' }\nblock = 8",

@@ -105,7 +105,7 @@ fn casts_that_do_not_fit_are_refused_where_they_stand() {
         ),
         (
             "[quant]\nweight = 'E4M3'\n[quant.scaling]\ntype = 'e4m3'\nrule = 'floor'".into(),
-            "`scaling.type` is e4m3, which needs rule max without pow2 and margin",
+            "`scaling.type` is a floating-point byte, which needs rule max without pow2 and margin",
             [4, 8],
         ),
         (
