@@ -3,6 +3,8 @@
 //! A thread computes a sequence. It processes its heads in blocks of queries, whose scores fit into the cache and extend to the block's last position
 //! only; the backward pass computes them again. Blocks that lie wholly in the future are never computed.
 
+#[cfg(feature = "gpu")]
+mod backward_kernel;
 mod head;
 mod intermediate;
 #[cfg(feature = "gpu")]
