@@ -267,7 +267,7 @@ impl Scaling {
         )?;
         refuse(
             self.most.is_some_and(|most| {
-                !self.tensor || !(most >= 1.0 && most <= self.byte_type().map_or(0.0, ScaleType::largest))
+                !(self.tensor && most >= 1.0 && most <= self.byte_type().map_or(0.0, ScaleType::largest))
             }),
             "`scaling.tensor_target` needs `scaling.tensor` = f32, and is from 1 to the largest scale of its type",
             "448 is the largest of e4m3; four over six has 256",

@@ -140,7 +140,7 @@ fn statistics_and_histograms_are_those_of_the_rounded_values() {
     let histogram = Arc::new(HistogramCollector::new(format.values().codes()));
     let params = FakeQuantParams {
         rounding: Rounding::NEAREST_AWAY,
-        arithmetic: Arithmetic { ties: Some(altgrad_casts::Rounding::NearestZero), ..Arithmetic::default() },
+        arithmetic: Arithmetic { own: Some(altgrad_casts::Rounding::NearestZero), ..Arithmetic::default() },
         histogram: Some(histogram.clone()),
         ..FakeQuantParams::unscaled(format)
     };

@@ -22,7 +22,7 @@ pub(super) enum CastsCommand {
     /// rceil, rms), pow2, order (encode, decode), tensor (none, f32), margin, floor, limit (normal, f32), zero (one, smallest,
     /// normal), nonfinite (skip, poison), factor, quantize and dequantize (multiply, divide), amax (dynamic, static),
     /// static_amax, deviations }. A key without effect gets a warning. The page Numerics, section 4.5, defines each key.
-    Apply(apply::ApplyArgs),
+    Apply(Box<apply::ApplyArgs>),
     /// Shows the cast of each operand of each product of the linear layers.
     Show(show::ShowArgs),
     /// Lists the values of `quant.recipe`, with the first line of each recipe.
