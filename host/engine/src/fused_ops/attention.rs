@@ -10,6 +10,8 @@ mod intermediate;
 #[cfg(feature = "gpu")]
 mod kernel;
 mod monitor;
+#[cfg(feature = "gpu")]
+mod tile;
 
 use std::sync::{Arc, OnceLock};
 
@@ -110,7 +112,7 @@ fn on_device(
     let mask = mask.map(|mask| mask.reshape([shape.batch * shape.score_elements()]));
     if let Some((monitor, layer)) = monitor {
         let stats = device::saved(untracked(qkv.clone()), [mask.clone().map(untracked), None], function);
-        let stats = stats.reshape([shape.batch, shape.heads, shape.block, kernel::STATS]);
+        let stats = stats.reshape([shape.batch, shape.heads, shape.block, tile::STATS]);
         monitor.record(layer, monitor::summarize(stats));
     }
     device::apply(qkv, [mask, None], function)

@@ -4,7 +4,7 @@
 
 use cubecl::prelude::*;
 
-use super::kernel::{STATS, dot, load, rounded, row_sum};
+use super::tile::{STATS, dot, load, rounded, row_sum};
 
 /// The gradient of the queries, and for each query the mean over its probabilities of their gradients, `means` `[batch heads block]`.
 #[cube(launch)]
