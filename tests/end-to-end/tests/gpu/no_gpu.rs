@@ -138,7 +138,8 @@ fn cuda_kernels_of_a_whole_step_compile() {
     else {
         return;
     };
-    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    // Nothing is computed, so that the losses are what the memory held before: 5 is the code of a NaN among them.
+    assert!([0, 5].contains(&outcome.code), "{}: {}", outcome.code, outcome.stderr);
     let launched = outcome.stderr.lines().filter_map(|line| line.strip_prefix("no_gpu: launch "));
     let kernels: BTreeSet<&str> = launched.filter_map(|line| line.split(' ').next()).collect();
     let record: serde_json::Value = serde_json::from_str(&bench.read("run/run.json")).unwrap();
@@ -147,6 +148,26 @@ fn cuda_kernels_of_a_whole_step_compile() {
     assert!(gpu["nvrtc"].as_str().is_some_and(|version| version.starts_with("13")), "{gpu}");
     assert!(gpu["fusion"]["beam_search"]["max_blocks"].is_number(), "{gpu}");
     assert!(kernels.len() >= 20, "{kernels:?}");
+    let of_the_host = [
+        "norm",
+        "norm_backward",
+        "column_sums",
+        "forward",
+        "gradient_of_queries",
+        "gradient_of_keys_and_values",
+        "gelu",
+        "gelu_backward",
+        "cross_entropy_of_rows",
+        "mean_of_rows",
+        "times",
+        "scales_of_groups",
+    ];
+    for kernel in of_the_host {
+        // A name ends with a digest.
+        let is_launched =
+            kernels.iter().any(|name| name.rsplit_once('_').is_some_and(|(own, _)| own == kernel));
+        assert!(is_launched, "{kernel}: {kernels:?}");
+    }
     assert!(kernels.iter().any(|name| name.contains("fake_quant")), "the format's own kernel: {kernels:?}");
     let bf16 = |name: &&str| name.contains("matmul") && name.contains("lhs_bf16") && name.contains("acc_f32");
     assert!(kernels.iter().any(bf16), "8-bit operands are multiplied as bf16 and added in f32: {kernels:?}");
