@@ -41,7 +41,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<ExitCode, Diagnostic> {
         only: Vec::new(),
     };
     println!("fp32, E4M3 and E2M1 with three seeds each: 9 runs of {} steps.", args.steps);
-    println!("120 steps take about a minute on two cores. The page at this address shows them:");
+    println!("The page at this address shows them:");
     let page = LivePage::beside(&runs, true);
     let check_run = |config, source: &Source| ReadyRun::build(config, source).map(drop);
     let results = altgrad_sweep::sweep(&matrix, &options, &check_run).inspect_err(|_| {

@@ -66,7 +66,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Shows what altgrad does, in about a minute and without a file: trains with fp32, E4M3 and E2M1 on generated text, three seeds each.
+    /// Shows what altgrad does, without a file: trains with fp32, E4M3 and E2M1 on generated text, three seeds each.
     ///
     /// Prints the address of a live page, and in the end the paired comparison. Needs no network and no browser.
     Demo(demo::DemoArgs),
