@@ -1,6 +1,6 @@
-"""Tables of the pages in this folder, from the committed records: python3 results/tables.py [--check]
+"""Tables of the pages in this folder and the README's picture, from the committed records: python3 results/tables.py [--check]
 
-Replaces the rows of each table in the experiments' README.md. With `--check` it writes nothing, names the pages that would change and
+Replaces the rows of each table in the experiments' README.md. With `--check` it writes nothing, names the files that would change and
 fails; a test of the project does this. A table is found by its header line, in the order of the page.
 """
 
@@ -12,6 +12,7 @@ import statistics
 import sys
 
 from exact import clopper_pearson, isotonic
+from figures import digest, sensitivity
 from paired import family
 
 HERE = pathlib.Path(__file__).parent
@@ -234,13 +235,18 @@ def ranges():
     yield "| case | minus fp32 | smallest detectable difference |", [row(case, *columns(of)) for case, of in found.items()]
 
 
-def recipes():
+def recipe_losses():
     cells, _ = to_fp32("recipes/losses.csv")
     # These two have equal losses, and count as one test.
     twin, own = "torchao_mxfp8", "mxfp8"
     assert cells[twin] == cells[own]
     found = family({case: of for case, of in cells.items() if case != twin}, lambda _: "fp32")
     found[twin] = found[own]
+    return cells, found
+
+
+def recipes():
+    cells, found = recipe_losses()
     casts = {}
     for recipe, _, *values in read("recipes/casts.csv"):
         casts.setdefault(recipe, []).append([float(value) if value else None for value in values])
@@ -254,6 +260,25 @@ def recipes():
         rows.append(row(recipe, loss, *difference, f"{cosine:.5f}", *rates, *pairs))
     head = "| recipe | held-out loss | minus fp32 | detectable | gradient cosine | overflow % | underflow % | SQNR dB: weight, in dgrad | activation, in wgrad | gradient, in wgrad |"
     yield head, rows
+
+
+def recipe_page(page):
+    """The book's page with the measured difference in the last cell of each recipe's row."""
+    _, found = recipe_losses()
+    names = {path.stem for path in (HERE.parent / "configs/recipes").glob("*.toml")}
+
+    def with_difference(line):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        name = cells[0].strip("`")
+        if len(cells) != 4 or name not in names:
+            return line
+        names.discard(name)
+        return row(*cells[:3], text(found[name]) if name in found else "not measured")
+
+    page = "\n".join(map(with_difference, page.split("\n")))
+    if names:
+        sys.exit(f"docs/recipes.md lacks {', '.join(sorted(names))}")
+    return page
 
 
 def average(values):
@@ -344,9 +369,18 @@ def vocabulary():
     yield head, [row(case, *(shares[size, case] for size in sizes)) for case in cases]
 
 
+def by_site(cells):
+    return family({cell: of for cell, of in cells.items() if cell[0] != "INT8"}, lambda _: ("fp32", "none", "none"))
+
+
+def picture():
+    record = "where/losses.csv"
+    return sensitivity(by_site(losses(record)), FORMATS, ROLES, {site: site_name(site) for site in SITES}, HERE / record)
+
+
 def where():
     cells = losses("where/losses.csv")
-    found = family({cell: of for cell, of in cells.items() if cell[0] != "INT8"}, lambda _: ("fp32", "none", "none"))
+    found = by_site(cells)
     # INT8 is E1M6's grid with another scale.
     found |= {cell: found["E1M6", *cell[1:]] for cell, of in cells.items() if cell[0] == "INT8" and of == cells["E1M6", *cell[1:]]}
 
@@ -406,16 +440,20 @@ def with_tables(page, tables):
 
 def main(check=None):
     outdated = []
-    for folder, tables in PAGES.items():
-        path = HERE / folder / "README.md"
-        before = path.read_text()
-        after = with_tables(before, tables())
+    made = {HERE / folder / "README.md": lambda page, tables=tables: with_tables(page, tables()) for folder, tables in PAGES.items()}
+    docs = HERE.parent / "docs"
+    made |= {docs / "recipes.md": recipe_page, docs / "sensitivity.svg": lambda _: picture()}
+    for path, make in made.items():
+        before = path.read_text() if path.exists() else ""
+        after = make(before)
         if after != before:
             outdated.append(str(path.relative_to(HERE.parent)))
             if check != "--check":
                 path.write_text(after)
     if check == "--check" and outdated:
-        sys.exit(f"{', '.join(outdated)}: not the tables of the records; run `python3 results/tables.py`")
+        sys.exit(f"{', '.join(outdated)}: not what the records give; run `python3 results/tables.py`")
+    if digest(HERE / "where/losses.csv").encode() not in (docs / "report.png").read_bytes():
+        sys.exit("docs/report.png is of another record: run `python3 results/page.py`")
     print("\n".join(outdated))
 
 

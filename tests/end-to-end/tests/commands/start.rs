@@ -110,3 +110,22 @@ fn a_clone_knows_its_plugin_api() {
     let manifest = bench.read("lns8/Cargo.toml");
     assert!(manifest.contains("plugin-api\""), "{manifest}");
 }
+
+#[test]
+fn the_readmes_first_question_gets_an_answer() {
+    let bench = Bench::new();
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let block = readme.split("```sh run\n").nth(1).unwrap().split("```").next().unwrap();
+    let mut last = String::new();
+    for line in block.lines() {
+        let command = line.split('#').next().unwrap();
+        let mut words: Vec<&str> = command.split_whitespace().skip(1).collect();
+        if words[0] == "run" {
+            words.extend(["--max-steps", "4", "--quiet"]);
+        }
+        let said = bench.host(&words);
+        assert_eq!(said.code, 0, "{line}: {}", said.stderr);
+        last = said.stdout;
+    }
+    assert!(last.contains("E5M2") && last.contains("fp32"), "{last}");
+}

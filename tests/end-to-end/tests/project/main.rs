@@ -9,6 +9,7 @@ mod kernels;
 mod layers;
 mod messages;
 mod modules;
+mod prose;
 mod results;
 mod signatures;
 mod sources;
