@@ -83,9 +83,9 @@ pub(super) fn run(command: WeightsCommand) -> Result<ExitCode, Diagnostic> {
         (setup.config, setup.model.gpt.shape, state.params.layout, (values, None))
     };
     if convention == Convention::Gpt2 && shape.parts != Parts::NANOGPT {
-        return Err(Diagnostic::config("GPT-2's layout is for LayerNorm, learned positions, GELU and plain queries and keys only")
+        return Err(Diagnostic::config("GPT-2's layout is for LayerNorm, learned positions, GELU and one plain key for each query head only")
             .at(args.config.display())
-            .hint("export it with --layout nanogpt, or train it with `norm`, `positions`, `mlp` and `qk_norm` of [model] at their defaults"));
+            .hint("export it with --layout nanogpt, or train it with `norm`, `positions`, `mlp`, `qk_norm` and `n_kv_head` of [model] at their defaults"));
     }
     weights::write_as(&to, (&layout, convention), values, note.as_deref())?;
     println!("{} parameters written to {}", layout.elements(), to.display());

@@ -159,6 +159,9 @@ pub struct ModelSection {
     pub n_layer: usize,
     /// Attention heads per block; divides `n_embd`. Resolved value: the preset's if not given.
     pub n_head: usize,
+    /// Heads of keys and values per block, which groups of query heads share (grouped-query attention, arXiv:2305.13245); divides `n_head`.
+    /// Default: `n_head`, one for each query head.
+    pub n_kv_head: Option<usize>,
     /// Width of the residual stream. Resolved value: the preset's if not given.
     pub n_embd: usize,
     /// Probability of zeroing an activation in training, from 0 to below 1. The default is 0, as in pre-training: the noise of
@@ -195,6 +198,7 @@ impl Default for ModelSection {
             preset: None,
             n_layer,
             n_head,
+            n_kv_head: None,
             n_embd,
             dropout: 0.0,
             bias: false,

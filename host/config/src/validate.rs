@@ -181,6 +181,15 @@ fn model(config: &RunConfig) -> Vec<Rule> {
         )
         .hint("choose n_embd as a multiple of n_head"),
         rule(
+            &["model.n_kv_head", "model.n_head"],
+            model.n_kv_head.is_none_or(|shared| n_head.checked_rem(shared) == Some(0)),
+            format!(
+                "`model.n_head` ({n_head}) must be a multiple of `model.n_kv_head` ({})",
+                model.n_kv_head.unwrap_or_default()
+            ),
+        )
+        .hint("groups of equal size share a head of keys and values; n_kv_head = 1 shares one among all"),
+        rule(
             &["model.gelu"],
             model.gelu == GeluChoice::Erf || model.mlp == MlpChoice::Gelu,
             format!("`model.gelu` has no effect with model.mlp = \"{}\"", model.mlp),

@@ -171,6 +171,8 @@ fn ranges() {
         ("[model]\nn_layer = 0", "`model.n_layer` must be from 1 to 2147483647, found 0", ":2:11", ""),
         ("[model]\nn_head = 0", "`model.n_head` must be from 1 to 2147483647, found 0", ":2:10", ""),
         ("[model]\nn_embd = 130", "`model.n_embd` (130) must be a multiple of `model.n_head` (4)", ":2:10", "choose n_embd as a multiple of n_head"),
+        ("[model]\nn_kv_head = 3", "`model.n_head` (4) must be a multiple of `model.n_kv_head` (3)", ":2:13", "groups of equal size share a head of keys and values; n_kv_head = 1 shares one among all"),
+        ("[model]\nn_kv_head = 0", "`model.n_head` (4) must be a multiple of `model.n_kv_head` (0)", ":2:13", "groups of equal size share a head of keys and values; n_kv_head = 1 shares one among all"),
         ("[model]\ndropout = 1", "`model.dropout` must be at least 0 and below 1, found 1.0", ":2:11", ""),
         ("[model]\ndropout = nan", "`model.dropout` must be at least 0 and below 1, found NaN", ":2:11", ""),
         ("[model]\ninit = ''", "`model.init` must not be empty", ":2:8", ""),

@@ -56,12 +56,15 @@ impl MetricFamily for AttentionFamily {
     }
 }
 
-/// The least entropy of a head's query-key form, from the weight of queries, keys and values, `[3 width, width]`.
+/// The least entropy of a query head's query-key form, from the stacked weight of queries, keys and values, `[rows, width]`, and the numbers
+/// of query heads and of key heads.
 #[must_use]
-pub fn qk_entropy(weight: &[f32], width: usize, heads: usize) -> Option<f64> {
-    let rows = width / heads * width;
-    let (queries, keys) = (weight.get(..width * width)?, weight.get(width * width..2 * width * width)?);
-    let heads = queries.chunks_exact(rows).zip(keys.chunks_exact(rows));
+pub fn qk_entropy(weight: &[f32], width: usize, [heads, kv_heads]: [usize; 2]) -> Option<f64> {
+    let head = width / heads * width;
+    let (queries, rest) = weight.split_at_checked(heads * head)?;
+    let keys = rest.get(..kv_heads * head)?.chunks_exact(head);
+    let keys = keys.flat_map(|keys| std::iter::repeat_n(keys, heads / kv_heads));
+    let heads = queries.chunks_exact(head).zip(keys);
     let entropies: Option<Vec<f64>> =
         heads.map(|(queries, keys)| form_entropy(queries, keys, width)).collect();
     entropies?.into_iter().reduce(f64::min)
@@ -131,8 +134,11 @@ mod tests {
             let sum: f64 = squares.iter().sum();
             squares.iter().map(|s| s / sum).filter(|p| *p > 1e-12).map(|p| -p * p.ln()).sum::<f64>()
         };
-        let found = qk_entropy(&weight, 4, 2).unwrap();
+        let found = qk_entropy(&weight, 4, [2, 2]).unwrap();
         assert!((found - entropy(0).min(entropy(1))).abs() < 1e-6, "{found}");
+        // Both query heads with the first key head.
+        let repeated = [&weight[..24], &weight[16..24]].concat();
+        assert_eq!(qk_entropy(&weight[..32], 4, [2, 1]), qk_entropy(&repeated, 4, [2, 2]));
     }
 
     #[test]
@@ -140,11 +146,11 @@ mod tests {
         // Q = K = identity of two directions: two equal singular values.
         let identity = [1.0, 0.0, 0.0, 1.0];
         let weight: Vec<f32> = [identity, identity, [9.0; 4]].concat();
-        assert!((qk_entropy(&weight, 2, 1).unwrap() - 2f64.ln()).abs() < 1e-9);
+        assert!((qk_entropy(&weight, 2, [1, 1]).unwrap() - 2f64.ln()).abs() < 1e-9);
         // Queries that are all alike: one direction.
         let weight: Vec<f32> = [[1.0, 2.0, 1.0, 2.0], identity, [9.0; 4]].concat();
-        assert!(qk_entropy(&weight, 2, 1).unwrap().abs() < 1e-6);
-        assert_eq!(qk_entropy(&[0.0; 12], 2, 1), None);
-        assert_eq!(qk_entropy(&[f32::NAN; 12], 2, 1), None);
+        assert!(qk_entropy(&weight, 2, [1, 1]).unwrap().abs() < 1e-6);
+        assert_eq!(qk_entropy(&[0.0; 12], 2, [1, 1]), None);
+        assert_eq!(qk_entropy(&[f32::NAN; 12], 2, [1, 1]), None);
     }
 }

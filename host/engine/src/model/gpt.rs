@@ -129,12 +129,23 @@ impl Gpt {
         pass.linear(layout.mlp_proj, scope.observe("gelu", hidden))
     }
 
+    /// Queries, keys and values of every query head, `[batch, block, 3 n_embd]`: where groups share keys and values, each member gets them. The
+    /// gradient of a shared head is the sum over its group.
+    fn ungrouped(&self, qkv: Tensor<3>) -> Tensor<3> {
+        let Some(kv_heads) = self.shape.parts.kv_heads else { return qkv };
+        let ([batch, block, stacked], width, heads) = (qkv.dims(), self.shape.n_embd, self.shape.n_head);
+        let shared = qkv.clone().narrow(2, width, stacked - width);
+        let shared = shared.reshape([batch, block, 2 * kv_heads, 1, width / heads]);
+        let members = shared.expand([batch, block, 2 * kv_heads, heads / kv_heads, width / heads]);
+        Tensor::cat(vec![qkv.narrow(2, 0, width), members.reshape([batch, block, 2 * width])], 2)
+    }
+
     /// Causal self-attention; heads are contiguous slices of q, k and v. Shapes as in [`Self::block`].
     fn attention(&self, pass: &Forward<'_>, layout: &BlockLayout, x: Tensor<3>) -> Tensor<3> {
         let [batch, block, width] = x.dims();
         let shape = attention::AttentionShape { batch, block, heads: self.shape.n_head, width };
         let scope = pass.scope(layout.c_attn.weight, ".c_attn.weight");
-        let qkv = norms::qk(pass, layout, pass.linear(layout.c_attn, x), shape);
+        let qkv = norms::qk(pass, layout, self.ungrouped(pass.linear(layout.c_attn, x)), shape);
         let qkv = positions::rotated(pass.layout.parts.positions, qkv, shape, scope);
         let mask = pass.dropout.mask([batch, shape.heads, block, block].into(), &qkv.device());
         let casts = pass.quant.values(layout.c_attn.weight, pass.micro_batch);
@@ -162,12 +173,13 @@ fn ids(values: &[i32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use altgrad_config::MasterWeightsChoice;
+    use altgrad_config::{MasterWeightsChoice, PositionsChoice};
 
     use super::*;
     use crate::{
         device::ComputeDevice,
         fused_ops::{lm_head, loss},
+        model::{Dropout, Layout, Parts},
         quant::{QuantPass, QuantPlan, Quantizer},
         tensor::{flat, read_f32, testing::numbers},
     };
@@ -181,6 +193,87 @@ mod tests {
         let y = read_f32(fused_ops::gelu::gelu(x)).unwrap();
         for ((x, expected), y) in rows.iter().zip(&y) {
             assert!((y - expected).abs() < 2e-6, "gelu({x}) = {y}, expected {expected}");
+        }
+    }
+
+    /// The loss at `values`, and the gradients of all parameters.
+    fn loss_and_gradients(shape: GptShape, values: &[Vec<f32>], batch: &Batch) -> (f32, Vec<Vec<f32>>) {
+        let (layout, device) = (Layout::new(&shape), ComputeDevice::cpu().tensors);
+        let leaf = |values: &Vec<f32>| Tensor::from_inner(flat(values.clone(), &device)).require_grad();
+        let weights: Vec<Tensor<1>> = values.iter().map(leaf).collect();
+        let quant = Quantizer::off();
+        let pass = Forward {
+            layout: &layout,
+            weights: &weights,
+            quant: &QuantPass::new(&quant),
+            micro_batch: 0,
+            dropout: Dropout::off(),
+            trace: None,
+            attention: None,
+        };
+        let loss = Gpt { shape, gelu: GeluChoice::Erf }.loss(&pass, batch, 1.0);
+        let tape = loss.clone().backward();
+        let gradient = |weight: &Tensor<1>| read_f32(weight.grad(&tape).unwrap()).unwrap();
+        (read_f32(loss.inner()).unwrap()[0], weights.iter().map(gradient).collect())
+    }
+
+    /// The definition of grouped queries: a model without groups that repeats the rows of each shared head for its group has the same loss, and
+    /// the gradients of its repeated rows sum to those of the shared ones.
+    #[test]
+    fn a_group_shares_the_repeated_rows_of_its_keys_and_values() {
+        let batch = Batch {
+            inputs: (0..12).map(|at| at * at % 11).collect(),
+            targets: (0..12).map(|at| (at * 7 + 3) % 11).collect(),
+            shape: [2, 6],
+        };
+        let rotary = Parts { positions: PositionsChoice::Rotary, qk_norm: true, ..Parts::NANOGPT };
+        for (parts, kv_heads) in [(Parts::NANOGPT, 1), (Parts::NANOGPT, 2), (rotary, 2)] {
+            let shape = |parts: Parts| GptShape {
+                vocab: 11,
+                block_size: 8,
+                n_layer: 2,
+                n_head: 4,
+                n_embd: 16,
+                bias: true,
+                tie_weights: true,
+                parts,
+            };
+            let grouped = Layout::new(&shape(Parts { kv_heads: Some(kv_heads), ..parts }));
+            let whole = Layout::new(&shape(parts));
+            assert_eq!(whole.elements() - grouped.elements(), 2 * 2 * (4 - kv_heads) * 4 * (16 + 1));
+            // The row of the grouped model that a row of the whole one repeats: after 16 rows of queries come heads of 4 rows.
+            let source = |name: &str, row: usize| match row.checked_sub(16) {
+                Some(row) if name.contains("c_attn") => 16 + row / 4 / (4 / kv_heads) * 4 + row % 4,
+                _ => row,
+            };
+            let shared: Vec<Vec<f32>> = (0..)
+                .zip(&grouped.specs)
+                .map(|(seed, spec)| numbers(seed, spec.len()).iter().map(|x| 0.3 * x).collect())
+                .collect();
+            let rows = |id: usize| (whole.specs[id].shape[0], whole.specs[id].shape[1..].iter().product());
+            let repeated: Vec<Vec<f32>> = (0..whole.specs.len())
+                .map(|id| {
+                    let (rows, width): (usize, usize) = rows(id);
+                    let of = |row| source(&whole.specs[id].name, row) * width;
+                    (0..rows).flat_map(|row| shared[id][of(row)..of(row) + width].to_vec()).collect()
+                })
+                .collect();
+            let (loss, gradients) =
+                loss_and_gradients(shape(Parts { kv_heads: Some(kv_heads), ..parts }), &shared, &batch);
+            let (expected, of_rows) = loss_and_gradients(shape(parts), &repeated, &batch);
+            assert!((loss - expected).abs() < 1e-6 * expected, "{loss}, {expected}");
+            for (id, gradient) in gradients.iter().enumerate() {
+                let name = &whole.specs[id].name;
+                let (rows, width): (usize, usize) = rows(id);
+                let mut sums = vec![0f32; gradient.len()];
+                for at in 0..rows * width {
+                    sums[source(name, at / width) * width + at % width] += of_rows[id][at];
+                }
+                let largest = sums.iter().fold(0f32, |largest, x| largest.max(x.abs()));
+                for (found, sum) in gradient.iter().zip(&sums) {
+                    assert!((found - sum).abs() <= 1e-5 * largest, "{name}: {found}, {sum}");
+                }
+            }
         }
     }
 

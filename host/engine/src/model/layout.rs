@@ -17,6 +17,8 @@ pub struct Parts {
     pub positions: PositionsChoice,
     /// True if queries and keys are normalised.
     pub qk_norm: bool,
+    /// Heads of keys and values, if they are fewer than query heads; divides their number.
+    pub kv_heads: Option<usize>,
 }
 
 impl Parts {
@@ -26,12 +28,20 @@ impl Parts {
         mlp: MlpChoice::Gelu,
         positions: PositionsChoice::Learned,
         qk_norm: false,
+        kv_heads: None,
     };
 
     /// The parts that a run file selects.
     #[must_use]
     pub fn new(model: &ModelSection) -> Self {
-        Self { norm: model.norm, mlp: model.mlp, positions: model.positions, qk_norm: model.qk_norm }
+        let kv_heads = model.n_kv_head.filter(|heads| *heads != model.n_head);
+        Self {
+            norm: model.norm,
+            mlp: model.mlp,
+            positions: model.positions,
+            qk_norm: model.qk_norm,
+            kv_heads,
+        }
     }
 }
 
@@ -93,8 +103,8 @@ pub struct ParamSpec {
     pub shape: Vec<usize>,
     /// Initial distribution.
     pub init: Init,
-    /// The number of heads, for stacked queries, keys and values.
-    pub attention_heads: Option<usize>,
+    /// The numbers of query heads and of key heads, for stacked queries, keys and values.
+    pub attention_heads: Option<[usize; 2]>,
 }
 
 impl ParamSpec {
@@ -128,7 +138,7 @@ pub struct Affine {
 pub struct BlockLayout {
     /// Norm before attention.
     pub ln_1: Affine,
-    /// Query, key and value, stacked.
+    /// Query, key and value, stacked: `[n_embd + 2 kv heads * head width, n_embd]`.
     pub c_attn: Affine,
     /// Gains of the norms of queries and keys, `[head width]`, if they are normalised.
     pub qk_norm: Option<[ParamId; 2]>,
@@ -177,6 +187,8 @@ impl Layout {
         let width = shape.n_embd;
         let choice = shape.parts.mlp;
         let (up, hidden) = (widths::up_width(choice, width), widths::hidden_width(choice, width));
+        let heads = [shape.n_head, shape.parts.kv_heads.unwrap_or(shape.n_head)];
+        let stacked = width + 2 * heads[1] * (width / shape.n_head);
         // GPT-2: residual projections start smaller, so that the sum over depth keeps its variance.
         let residual = Init::Normal(0.02 / (2.0 * shape.n_layer as f64).sqrt());
         let plain = Init::Normal(0.02);
@@ -186,7 +198,7 @@ impl Layout {
         let blocks: Vec<BlockLayout> = (0..shape.n_layer)
             .map(|block| BlockLayout {
                 ln_1: table.norm(&format!("h.{block}.ln_1"), width),
-                c_attn: table.linear(&format!("h.{block}.attn.c_attn"), 3 * width, width, plain),
+                c_attn: table.linear(&format!("h.{block}.attn.c_attn"), stacked, width, plain),
                 qk_norm: shape.parts.qk_norm.then(|| {
                     ["q_norm", "k_norm"].map(|name| {
                         let name = format!("h.{block}.attn.{name}.weight");
@@ -200,7 +212,7 @@ impl Layout {
             })
             .collect();
         for block in &blocks {
-            table.specs[block.c_attn.weight].attention_heads = Some(shape.n_head);
+            table.specs[block.c_attn.weight].attention_heads = Some(heads);
         }
         let ln_f = table.norm("ln_f", width);
         let head = if shape.tie_weights {

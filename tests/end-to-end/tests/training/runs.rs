@@ -148,6 +148,7 @@ fn every_option_of_the_model_and_the_schedule_trains_and_matters() {
         "model.positions=rotary",
         "model.mlp=swiglu",
         "model.qk_norm=true",
+        "model.n_kv_head=1",
         "model.dropout=0.1",
         "train.grad_accum=3",
         "train.schedule=trapezoidal",
@@ -171,7 +172,7 @@ fn every_option_of_the_model_and_the_schedule_trains_and_matters() {
 #[test]
 fn a_model_with_other_parts_learns_resumes_and_samples() {
     let bench = Bench::new();
-    let model = "[model]\nnorm = \"rmsnorm\"\npositions = \"rotary\"\nmlp = \"smooth_swiglu\"\nqk_norm = true\nbias = true";
+    let model = "[model]\nnorm = \"rmsnorm\"\npositions = \"rotary\"\nmlp = \"smooth_swiglu\"\nqk_norm = true\nn_kv_head = 1\nbias = true";
     bench.write(
         "tiny.toml",
         &with_csv("").replace("[model]", model).replace("max_steps = 6", "max_steps = 60\nz_loss = 1e-4"),
