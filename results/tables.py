@@ -11,7 +11,7 @@ import pathlib
 import statistics
 import sys
 
-from exact import clopper_pearson, isotonic
+from exact import clopper_pearson, isotonic, mean_and_half, sign_flip
 from figures import digest, sensitivity
 from paired import family
 
@@ -160,31 +160,44 @@ def monotone_error(pairs):
     return math.sqrt(statistics.fmean((a - b) ** 2 for a, b in zip(ordered, isotonic(ordered))))
 
 
+def mean_mass(name, key):
+    """The mean over seeds of the zeroed mass over steps 20 to 180, by cell."""
+    masses = {}
+    for *cell, of in read(name):
+        if key(*cell[:3]):
+            masses.setdefault(key(*cell[:3]), []).append(float(of))
+    return {cell: statistics.fmean(of) for cell, of in masses.items()}
+
+
 def onset():
     found = family(losses("vocabulary/losses.csv"), lambda cell: (cell[0], "fp32"))
     cells = [(size, case) for size, case in found if case in RANGES]
     zeroed = {(size, case): float(later) for size, case, _, later in read("vocabulary/zeroed.csv")}
+    in_fp32 = mean_mass("onset/observed.csv", lambda size, _, form: (size, form))
     load = {(size, case): int(size) / (2 * RANGES[case]) for size, case in cells}
     curve = [(load["256", case], found["256", case].mean) for case in list(RANGES)[:6]]
+    runs = losses("onset/losses.csv")
+    mass = mean_mass("onset/mass.csv", lambda case, _, form: (case,) if case == form else None)
+    rows = []
+    for case in sorted(mass, key=mass.get):
+        at = 128 / int(case[0][1:])
+        minus = [loss - runs["fp32",][seed] for seed, loss in runs[case].items()]
+        (middle, half), p = mean_and_half(minus), sign_flip(minus)
+        measured = f"{middle:+.3f} ± {half:.3f}".replace("-", "−")
+        rows.append(row(f"{int(case[0][1:]):,}", f"{at:.2f}", f"{100 * mass[case]:.1f}", f"{between(curve, at):.3f}", measured, f"{p:.4f}"))
+    yield "| largest / smallest | load | zeroed mass, % | predicted | measured | p |", rows
     rows = []
     for cell in sorted(cells, key=load.get):
         shown = f"{load[cell]:.2f}" if load[cell] >= 0.005 else f"{load[cell]:.1e}"
         predicted = "curve" if load[cell] in dict(curve) else f"{between(curve, load[cell]):.3f}"
-        rows.append(row(cell[1], f"{int(cell[0]):,}", shown, f"{100 * zeroed[cell]:.1f}", predicted, text(found[cell], 3)))
-    yield "| format | vocabulary | load | zeroed elements, % | predicted | measured |", rows
+        shares = (f"{100 * zeroed[cell]:.1f}", f"{100 * in_fp32[cell]:.1f}")
+        rows.append(row(cell[1], f"{int(cell[0]):,}", shown, *shares, predicted, text(found[cell], 3)))
+    yield "| format | vocabulary | load | zeroed elements, % | zeroed mass in fp32, % | predicted | measured |", rows
     rows = []
-    for name, predictor in [("load", load), ("zeroed elements", zeroed)]:
+    for name, predictor in [("load", load), ("zeroed elements", zeroed), ("zeroed mass in fp32", in_fp32)]:
         errors = [monotone_error([(predictor[cell], found[cell].mean) for cell in cells if cell[0] in sizes]) for sizes in (["256"], ["256", "1024", "4096", "16384"])]
         rows.append(row(name, *(f"{error:.3f}" for error in errors)))
     yield "| predictor | 256 tokens | all vocabularies |", rows
-    runs = losses("onset/losses.csv")
-    rows = []
-    for (case,), of in runs.items():
-        if case != "fp32":
-            at = 128 / int(case[1:])
-            minus = statistics.fmean(loss - runs["fp32",][seed] for seed, loss in of.items())
-            rows.append(row(f"{int(case[1:]):,}", f"{at:.2f}", f"{between(curve, at):.3f}", f"{minus:+.3f}".replace("-", "−"), str(len(of))))
-    yield "| largest / smallest | load | predicted | measured | seeds |", rows
 
 
 def optimizers():

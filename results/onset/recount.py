@@ -6,6 +6,7 @@ of README.md differs.
 
 import math
 import pathlib
+import re
 
 HERE = pathlib.Path(__file__).parent
 
@@ -28,6 +29,21 @@ def fitted(values):
     return [max(min(mean(j, k) for k in range(i, len(values))) for j in range(i + 1)) for i in range(len(values))]
 
 
+def averages(pairs):
+    groups = {}
+    for key, of in pairs:
+        groups.setdefault(key, []).append(of)
+    return {key: sum(of) / len(of) for key, of in groups.items()}
+
+
+def share_of_signs(values):
+    """The part of all choices of signs whose sum is at least that of the values, by counting sums one value at a time."""
+    sums = [0.0]
+    for of in values:
+        sums = [sum_ + sign * of for sum_ in sums for sign in (1, -1)]
+    return sum(sum_ > sum(values) - 1e-9 for sum_ in sums) / len(sums)
+
+
 def main():
     loss = {(size, case, seed): float(value) for size, case, seed, value in lines("../vocabulary/losses.csv")}
     share = {(size, case): float(later) for size, case, _, later in lines("../vocabulary/zeroed.csv")}
@@ -37,7 +53,10 @@ def main():
     for size in ("256", "1024", "4096", "16384"):
         for case in ratio:
             rise[size, case] = sum(loss[size, case, f"{seed}"] - loss[size, "fp32", f"{seed}"] for seed in range(1, 6)) / 5
+    mass = averages((case, float(of)) for case, _, form, _, of in lines("mass.csv") if case == form)
+    unrounded = averages(((size, form), float(of)) for size, _, form, _, of in lines("observed.csv"))
     load = {cell: int(cell[0]) / ratio[cell[1]] / 2 for cell in rise}
+    predictors = {"load": load, "zeroed elements": share, "zeroed mass in fp32": unrounded}
     points = sorted((load["256", case], rise["256", case]) for case in ("E3M4", "E3M2", "E2M5", "E1M6", "E2M3", "E2M1"))
 
     def predicted(at):
@@ -53,8 +72,11 @@ def main():
         values = [rise[cell] for cell in order]
         return math.sqrt(sum((a - b) ** 2 for a, b in zip(values, fitted(values))) / len(values))
 
-    page = [cells(line) for line in (HERE / "README.md").read_text().splitlines() if line.startswith("| ")]
+    text = (HERE / "README.md").read_text()
+    page = [cells(line) for line in text.splitlines() if line.startswith("| ")]
     run = {(case, seed): float(value) for case, seed, value in lines("losses.csv")}
+    seeds = sorted({seed for _, seed in run})
+    minus = lambda case: [run[case, seed] - run["fp32", seed] for seed in seeds]  # noqa: E731
     checked, wrong = 0, []
 
     def check(shown, value, digits):
@@ -67,18 +89,31 @@ def main():
         cell = (of[1].replace(",", ""), of[0])
         if cell in rise:
             check(of[3], 100 * share[cell], 1)
-            check(of[5], rise[cell], 3)
-            if of[4] != "curve":
-                check(of[4], predicted(load[cell]), 3)
-        elif of[0] in ("load", "zeroed elements"):
-            predictor = load if of[0] == "load" else share
+            check(of[4], 100 * unrounded[cell], 1)
+            check(of[6], rise[cell], 3)
+            if of[5] != "curve":
+                check(of[5], predicted(load[cell]), 3)
+        elif of[0] in predictors:
+            predictor = predictors[of[0]]
             check(of[1], distance(predictor, ["256"]), 3)
             check(of[2], distance(predictor, ["256", "1024", "4096", "16384"]), 3)
         elif (f"R{of[0].replace(',', '')}", "1") in run:
             case = f"R{of[0].replace(',', '')}"
-            seeds = [seed for name, seed in run if name == case]
-            check(of[2], predicted(256 / int(case[1:]) / 2), 3)
-            check(of[3], sum(run[case, seed] - run["fp32", seed] for seed in seeds) / len(seeds), 3)
+            check(of[2], 100 * mass[case], 1)
+            check(of[3], predicted(256 / int(case[1:]) / 2), 3)
+            check(of[4], sum(minus(case)) / len(seeds), 3)
+            check(of[5], 2 * min(share_of_signs(minus(case)), share_of_signs([-of for of in minus(case)])), 4)
+    cases = sorted(mass, key=mass.get)
+    middle = sum(mass.values()) / len(mass)
+    spread = sum((of - middle) ** 2 for of in mass.values())
+    slopes = [sum((mass[case] - middle) * minus(case)[i] for case in cases) / spread for i in range(len(seeds))]
+    slope, holm, control, steps = re.search(r"slope of (\S+) .*? p = (\S+) .*? control, (\S+) nats.*? exceeds it at (\S+) %", text, re.S).groups()
+    check(slope, sum(slopes) / len(slopes), 3)
+    check(holm, 5 * share_of_signs(slopes), 4)
+    noise = max(map(abs, minus("ulp")))
+    check(control, noise, 4)
+    curve = fitted([sum(minus(case)) / len(seeds) for case in cases])
+    check(steps, 100 * next(mass[case] for case, of in zip(cases, curve) if of > noise), 1)
     print(f"{checked - len(wrong)} of {checked} numbers agree", *wrong, sep="\n")
     raise SystemExit(bool(wrong) or checked < 100)
 
