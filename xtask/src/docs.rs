@@ -5,8 +5,12 @@ use std::{fs, io, process::Command};
 use crate::{DEV, root, stage};
 
 /// Pages, and the host's argument that prints each.
-const PAGES: [(&str, &str); 3] =
-    [("run-file.md", "run-file"), ("commands.md", "commands"), ("metrics.md", "metrics")];
+const PAGES: [(&str, &str); 4] = [
+    ("run-file.md", "run-file"),
+    ("commands.md", "commands"),
+    ("metrics.md", "metrics"),
+    ("plugin-options.md", "plugin-options"),
+];
 
 pub fn run(args: &[String]) -> Result<u8, io::Error> {
     let check = args.iter().any(|arg| arg == "--check");

@@ -1,6 +1,7 @@
 //! `plugins list | inspect | check | install | new`: the contents of libraries, their checks, their installation, and new crates.
 
 use std::{
+    fmt::Write as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -11,7 +12,7 @@ use altgrad_base::{
 };
 use altgrad_config::PluginsSection;
 use altgrad_loader::{Catalog, library, registry};
-use altgrad_plugin_api::{Descriptor, OptionDefault, OptionSpec};
+use altgrad_plugin_api::{Descriptor, OptionDefault, OptionSpec, PluginKind};
 use clap::Subcommand;
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 
@@ -97,6 +98,35 @@ fn print_options(plugin: &Descriptor) {
     }
 }
 
+/// The page of every option of every plugin in the folder `plugins` beside the executable.
+pub(super) fn reference() -> Result<String, Diagnostic> {
+    let catalog = Catalog::open(&PluginsSection::default())?;
+    registry::existing(&catalog.folder)?;
+    let mut page = String::from(
+        "# Plugin options\n\n\
+         <!-- Made from the plugins' descriptors by `cargo xtask docs`: do not edit. -->\n\n\
+         A run file sets the options of an optimizer in `[optimizer]` and `[[optimizer.group]]`, those of a sink in its `[[sink]]`. Formats have no\n\
+         options. `altgrad-host plugins inspect PATH` prints the options of any library.\n",
+    );
+    for kind in [PluginKind::OPTIMIZER, PluginKind::SINK] {
+        let _ = write!(page, "\n## {}s\n", if kind == PluginKind::SINK { "Sink" } else { "Optimizer" });
+        let plugins = catalog.libraries.iter().flat_map(|library| &library.descriptors);
+        for plugin in plugins.filter(|plugin| plugin.kind == kind) {
+            let _ = write!(page, "\n### `{}`\n\n{}.\n", plugin.id, plugin.summary);
+            if !plugin.options.is_empty() {
+                page.push_str("\n| option | default | values | meaning |\n|---|---|---|---|\n");
+            }
+            for option in plugin.options {
+                let values = range(option).trim().trim_matches(['(', ')']).replace('|', "\\|");
+                let help = option.help.replace('|', "\\|");
+                let _ =
+                    writeln!(page, "| `{}` | `{}` | {values} | {help} |", option.name, shown(option.default));
+            }
+        }
+    }
+    Ok(page)
+}
+
 fn shown(value: OptionDefault) -> String {
     match value {
         OptionDefault::Bool(value) => value.to_string(),
@@ -114,11 +144,16 @@ fn range(option: &OptionSpec) -> String {
     // The largest number as a limit only excludes infinity.
     let is_bound = |limit: f64| limit.abs() < f64::MAX;
     match (is_bound(option.min), is_bound(option.max)) {
-        (true, true) => format!("  ({} to {})", option.min, option.max),
-        (true, false) => format!("  (at least {})", option.min),
-        (false, true) => format!("  (at most {})", option.max),
+        (true, true) => format!("  ({} to {})", limit(option.min), limit(option.max)),
+        (true, false) => format!("  (at least {})", limit(option.min)),
+        (false, true) => format!("  (at most {})", limit(option.max)),
         (false, false) => String::new(),
     }
+}
+
+/// A limit without superfluous digits: `0`, `1e-30`.
+fn limit(value: f64) -> String {
+    format!("{value:?}").trim_end_matches(".0").to_string()
 }
 
 /// The text, or what an empty one means.
@@ -136,6 +171,7 @@ mod tests {
         assert_eq!(shown(0.0, 1.0), "  (0 to 1)");
         assert_eq!(shown(0.0, f64::MAX), "  (at least 0)");
         assert_eq!(shown(f64::MIN, 1.0), "  (at most 1)");
+        assert_eq!(shown(1e-30, 0.5), "  (1e-30 to 0.5)");
         assert_eq!(shown(f64::NEG_INFINITY, f64::INFINITY), "");
     }
 }

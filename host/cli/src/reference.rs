@@ -1,4 +1,4 @@
-//! `reference`: pages about the run file, the metrics and the command line, generated from their
+//! `reference`: pages about the run file, the metrics, the command line and the options of plugins, generated from their
 //! definitions.
 
 use std::{fmt::Write as _, process::ExitCode};
@@ -25,6 +25,8 @@ enum Page {
     Commands,
     /// Every metric, as Markdown.
     Metrics,
+    /// Every option of the plugins beside the executable, as Markdown.
+    PluginOptions,
 }
 
 /// Columns of the help texts: the same on every terminal.
@@ -36,6 +38,7 @@ pub(super) fn run(args: &ReferenceArgs) -> Result<ExitCode, Diagnostic> {
         Page::Schema => format!("{:#}\n", reference::schema()),
         Page::Commands => commands(),
         Page::Metrics => altgrad_metrics::reference::markdown(),
+        Page::PluginOptions => super::plugins::reference()?,
     };
     // One line break is the macro's.
     println!("{}", page.trim_end());

@@ -10,6 +10,35 @@ use serde_json::Value;
 
 use super::RunConfig;
 
+/// The keys that most run files set, at the head of the page.
+const COMMON: [&str; 25] = [
+    "run.name",
+    "run.seed",
+    "run.device",
+    "data.dataset",
+    "data.tokenizer",
+    "data.block_size",
+    "data.batch_size",
+    "model.preset",
+    "train.max_steps",
+    "train.lr",
+    "train.warmup_steps",
+    "train.precision",
+    "optimizer.name",
+    "quant.recipe",
+    "quant.weight",
+    "quant.activation",
+    "quant.grad",
+    "quant.grad_rounding",
+    "quant.block",
+    "quant.source",
+    "quant.master_weights",
+    "quant.exclude",
+    "quant.skip_last",
+    "shadow.every",
+    "checkpoint.every",
+];
+
 /// The JSON Schema of a run file.
 #[must_use]
 pub fn schema() -> Value {
@@ -34,12 +63,25 @@ pub fn markdown() -> String {
     let mut page = String::from(
         "# Run file\n\n\
          <!-- Made from the types by `cargo xtask docs`: do not edit. -->\n\n\
-         A run is described by one TOML file. This page lists every key of the host. `[optimizer]` and `[[sink]]` also take the options of their\n\
-         plugins: `altgrad-host plugins inspect target/altgrad/plugins/adamw.so` lists those of `adamw`, and `plugins list` the libraries.\n\n\
-         Every key has a default, unknown keys are refused with a suggestion, and the resolved file, with every default written out, is in\n\
-         the run folder as `config.toml`. On the command line `--set train.lr=1e-4` overrides a key. `altgrad-host reference schema` prints\n\
-         this page as a JSON Schema, for editors.\n",
+         One TOML file describes a run. This page lists every key of the host. `[optimizer]` and `[[sink]]` also take the\n\
+         [options of their plugins](plugin-options.md).\n\n\
+         Every key has a default. Unknown keys are refused with a suggestion. The run folder has the resolved file, with every default, as\n\
+         `config.toml`. On the command line `--set train.lr=1e-4` overrides a key. `altgrad-host reference schema` prints this page as a JSON\n\
+         Schema, for editors.\n\n\
+         **Paths.** A relative path in a run file starts at the run file's folder, one in a matrix file at the matrix file's, and one on the\n\
+         command line, `--set` included, at the working directory. This holds for `data.dataset`, `model.init`, `run.out`, `plugins.dir`,\n\
+         `plugins.load`, `plugins.formats` and `quant.recipe`. Without `run.out`, runs are in `runs` in the working directory. Paths of sinks start\n\
+         at the run folder.\n\n\
+         ## Common keys\n\n\
+         | key | default | meaning |\n|---|---|---|\n",
     );
+    for path in COMMON {
+        if let Some(key) = path.split('.').try_fold(&schema, |table, key| table["properties"].get(key)) {
+            let meaning = description(key).replace('|', "\\|");
+            let sentence = meaning.split_inclusive(". ").next().unwrap_or_default().trim_end();
+            let _ = writeln!(page, "| `{path}` | {} | {sentence} |", default(key));
+        }
+    }
     let mut listed = Vec::new();
     for (key, section) in properties(&schema, &complete) {
         table(&mut page, key, section, &mut listed);
@@ -77,8 +119,31 @@ fn table(page: &mut String, path: &str, (schema, complete): Pair<'_>, listed: &m
     if !keys.is_empty() {
         page.push_str("\n| key | value | default | meaning |\n|---|---|---|---|\n");
     }
-    for (key, (schema, _)) in keys {
-        let _ = writeln!(page, "| `{key}` | {} | {} | {} |", value(schema), default(schema), meaning(schema));
+    // Choices are explained once in a table.
+    let mut explained = Vec::new();
+    for (key, (schema, _)) in &keys {
+        let choices = choices(schema);
+        let mut meaning = description(schema);
+        if !choices.is_empty() && !explained.contains(&choices) {
+            meaning = format!("{meaning} {choices}");
+            explained.push(choices);
+        }
+        let meaning = meaning.replace('|', "\\|");
+        let _ = writeln!(page, "| `{key}` | {} | {} | {meaning} |", value(schema), default(schema));
+    }
+    for (key, (about, entry)) in keys.iter().filter_map(|(key, (schema, _))| Some((key, entry(schema)?))) {
+        let _ = write!(page, "\n### Tables of `{path}.{key}`\n\n{about}\n");
+        page.push_str("\n| key | value | default | meaning |\n|---|---|---|---|\n");
+        for (key, (schema, _)) in properties(entry, entry) {
+            let meaning = format!("{} {}", description(schema), choices(schema)).replace('|', "\\|");
+            let _ = writeln!(
+                page,
+                "| `{key}` | {} | {} | {} |",
+                value(schema),
+                default(schema),
+                meaning.trim_end()
+            );
+        }
     }
     let keys_of = |schema: &Value| schema["properties"].clone();
     for (key, (schema, complete)) in tables {
@@ -115,16 +180,22 @@ fn description(schema: &Value) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A comment, and the choices with theirs, for a cell of a table.
-fn meaning(schema: &Value) -> String {
-    let mut text = description(schema);
+/// The table that may stand for an element of an array, or for a value of a table of free keys, with the element's comment.
+fn entry(schema: &Value) -> Option<(String, &Value)> {
+    let element = schema.get("items").or_else(|| schema.get("additionalProperties"))?;
+    let mut alternatives = element["anyOf"].as_array()?.iter();
+    let table = alternatives.find(|alternative| alternative.get("properties").is_some())?;
+    Some((description(element), table))
+}
+
+/// The choices with their comments.
+fn choices(schema: &Value) -> String {
     // A key that may be left out has them one level down.
     let optional = schema["anyOf"].as_array().into_iter().flatten();
     let choices = std::iter::once(schema).chain(optional).filter_map(|schema| schema["oneOf"].as_array());
-    for choice in choices.flatten() {
-        let _ = write!(text, " {}: {}", code(&choice["const"]), description(choice));
-    }
-    text.replace('|', "\\|")
+    let explained =
+        choices.flatten().map(|choice| format!("{}: {}", code(&choice["const"]), description(choice)));
+    explained.collect::<Vec<_>>().join(" ")
 }
 
 /// The type or choices of a value.
@@ -164,4 +235,25 @@ fn default(schema: &Value) -> String {
 
 fn code(value: &Value) -> String {
     format!("`{value}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_the_common_keys_and_the_tables_of_entries() {
+        let page = markdown();
+        let common = page.split("## Common keys").nth(1).and_then(|rest| rest.split("\n## ").next());
+        let rows = common.unwrap_or_default().lines().filter(|line| line.starts_with("| `")).count();
+        assert_eq!(rows, COMMON.len(), "{common:?}");
+        for part in [
+            "### Tables of `optimizer.states`",
+            "| `min_size` |",
+            "### Tables of `plugins.load`",
+            "| `sha256` |",
+        ] {
+            assert!(page.contains(part), "{part}");
+        }
+    }
 }

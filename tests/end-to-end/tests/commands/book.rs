@@ -57,7 +57,9 @@ fn anchor(heading: &str) -> String {
 
 #[test]
 fn generated_pages_are_what_the_types_say() {
-    for (page, what) in [("run-file.md", "run-file"), ("commands.md", "commands")] {
+    let pages =
+        [("run-file.md", "run-file"), ("commands.md", "commands"), ("plugin-options.md", "plugin-options")];
+    for (page, what) in pages {
         let said = Bench::new().host(&["reference", what]);
         assert_eq!(said.code, 0, "{}", said.stderr);
         let committed = fs::read_to_string(root().join("docs").join(page)).unwrap();
