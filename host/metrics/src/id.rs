@@ -92,6 +92,8 @@ impl Statistic {
     /// The statistic with this name: a `metric` of `layers.csv`.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
+        // Its name in files of 0.1.0.
+        let name = if name == "grad_snr" { "grad_mean_over_std" } else { name };
         families::definitions().find_map(|definition| match Self::strip(definition, name)? {
             (statistic, "") => Some(statistic),
             _ => None,

@@ -103,7 +103,7 @@ mod tests {
         let expected = [
             "0 h.0.a grad_norm_l2 1",
             "0 h.1.a grad_norm_l2 2",
-            "0 h.1.a grad_snr NaN",
+            "0 h.1.a grad_mean_over_std NaN",
             "3 h.0.a grad_norm_l2 4",
         ];
         assert_eq!(read(wide), expected);

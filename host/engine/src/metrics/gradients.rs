@@ -14,7 +14,7 @@ use crate::read_back::{ReadBack, Slot, Values};
 static STATISTICS: &[Formula<Moments, Option<f64>>] = &[
     (&families::gradients::GRAD_NORM_L2, |moments| Some(moments.square().sqrt())),
     (&families::gradients::GRAD_NORM_LINF, |moments| Some(moments.largest)),
-    (&families::gradients::GRAD_SNR, Moments::signal_to_noise),
+    (&families::gradients::GRAD_MEAN_OVER_STD, Moments::mean_over_deviation),
     (&families::gradients::DEAD_FRAC, |moments| moments.is_finite().then_some(moments.dead)),
 ];
 
@@ -70,7 +70,7 @@ impl Moments {
     }
 
     /// |mean| / (standard deviation + 1e-10); `None` if an element is not finite.
-    fn signal_to_noise(&self) -> Option<f64> {
+    fn mean_over_deviation(&self) -> Option<f64> {
         let deviation = (self.mean_square - self.mean * self.mean).max(0.0).sqrt();
         self.is_finite().then(|| self.mean.abs() / (deviation + 1e-10))
     }
@@ -144,7 +144,7 @@ mod tests {
             ("grad_norm_l2/wpe.weight", 2f64.sqrt()),
             ("grad_norm_linf/wte.weight", 4.0),
             // Mean -1/2, standard deviation 7/2.
-            ("grad_snr/wte.weight", 0.5 / (3.5 + 1e-10)),
+            ("grad_mean_over_std/wte.weight", 0.5 / (3.5 + 1e-10)),
             ("dead_frac/wpe.weight", 0.5),
         ];
         for (name, expected) in expected {

@@ -76,7 +76,7 @@ metrics! {
     /// that `observe.block` and `observe.scaling` define. Blocks run along the contraction of the product, as in training.
     /// Missing if rounding would change nothing.
     OBSERVED_SQNR = { name: "observe/sqnr_db", unit: Unit::Decibels, ..OF_FORMAT };
-    /// Share of the sum of magnitudes in elements that become zero, with the cast of `observe/sqnr_db`. Of the gradient at the head
+    /// Share of the sum of magnitudes in elements that become zero, with the cast of `observe/sqnr_db`. Of the logit gradient
     /// with one scale, twice this share is the part of the probability of all tokens but the target that rounding zeroes. Missing if
     /// all elements are zero.
     OBSERVED_ZEROED_MASS = {

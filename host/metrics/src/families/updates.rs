@@ -77,7 +77,7 @@ pub static BIT_STALL_ALERT: AlertDefinition = AlertDefinition {
     condition: Condition::AboveAtHighRate,
     default: 0.33,
     key_text: "Largest fraction of the update that rounding may remove without an alert, over all weights, 0..1. Without master weights \
-    it is that of one step, with them that of all updates so far. The alert is evaluated after warm-up while the learning \
+    it is per step; with them it is cumulative. The alert is evaluated after warm-up while the learning \
     rate is at least a quarter of its largest value.",
     finding: "of the intended change is lost to rounding",
 };

@@ -139,7 +139,7 @@ fn expected() -> BTreeMap<String, Vec<usize>> {
     }
     for name in LAYERS.iter().chain(&["wpe.weight"]).chain(&NORMS) {
         add(format!("dead_persistent/{name}"), &all[3..]);
-        for statistic in ["grad_norm_l2", "grad_norm_linf", "grad_snr", "dead_frac"] {
+        for statistic in ["grad_norm_l2", "grad_norm_linf", "grad_mean_over_std", "dead_frac"] {
             add(format!("{statistic}/{name}"), &all);
         }
     }
