@@ -413,8 +413,8 @@ def where():
     confirmed, found = to_fp32("where/confirm.csv")
     names = {
         "E3M4": "E3M4 everywhere",
-        "E2M1_head_grad_E5M2": "E2M1; E5M2 for the gradient at the head",
-        "E2M1_head_grad_fp32": "E2M1; fp32 for the gradient at the head",
+        "E2M1_head_grad_E5M2": "E2M1; E5M2 for the logit gradient",
+        "E2M1_head_grad_fp32": "E2M1; fp32 for the logit gradient",
         "E2M1": "E2M1 everywhere",
     }
     rows = []

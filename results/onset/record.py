@@ -3,7 +3,7 @@
 SWEEPs are folders of matrix.toml, control.toml and observe.toml, such as `runs/onset runs/onset-control`. Writes beside this file:
 
 - losses.csv: the held-out loss of each run; case `ulp` is the control.
-- mass.csv: twice the zeroed mass of the gradient at the head that a run observed for a format, at step 0 and as a mean over steps 20 to 180.
+- mass.csv: twice the zeroed mass of the logit gradient that a run observed for a format, at step 0 and as a mean over steps 20 to 180.
 - observed.csv: the same for the fp32 runs of observe.toml, by vocabulary.
 
 Seeds of which a case is missing are left out.

@@ -43,7 +43,7 @@ def main(runs):
     shares = {form: profile(runs / "range-underflow" / f"s1_{form}") for form in FORMATS}
     rows = [[form, "grad", site, mean(of[ZEROED, site])] for form, of in shares.items() for site in SITES.values()]
     write(HERE / "underflow.csv", ["format", "role", "site", "underflow"], rows)
-    # The fraction of the elements of the gradient at the head that become zero, by case.
+    # The fraction of the elements of the logit gradient that become zero, by case.
     shares = {}
     for run in ended(runs / "range-head"):
         if run["axes"]["case"] != "fp32":

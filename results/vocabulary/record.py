@@ -1,6 +1,6 @@
 """The zeroed gradients of the vocabularies: python3 results/vocabulary/record.py RUNS
 
-RUNS is the sweep's folder (`runs/vocabulary`). Writes zeroed.csv beside this file: of the gradient at the head, the fraction of non-zero
+RUNS is the sweep's folder (`runs/vocabulary`). Writes zeroed.csv beside this file: of the logit gradient, the fraction of non-zero
 elements that become zero, at step 0 and as a mean over steps 20 to 180, over seeds.
 """
 

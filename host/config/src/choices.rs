@@ -219,9 +219,9 @@ named_choice! {
 named_choice! {
     /// The source of amax, the largest magnitude from which a scale is computed.
     AmaxChoice {
-        /// The current tensor.
+        /// Current scaling: the amax of the tensor at hand.
         Dynamic = "dynamic",
-        /// The last `window` steps.
+        /// Delayed scaling: the largest amax of the history, the last `window` steps.
         Delayed = "delayed",
         /// `static_amax`; without it, the first step.
         Static = "static",
@@ -233,7 +233,7 @@ named_choice! {
     MasterWeightsChoice {
         /// Weights in fp32.
         Fp32 = "fp32",
-        /// Weights on their formats' grids.
+        /// Weights stored in their formats, without an fp32 copy.
         None = "none",
     }
 }

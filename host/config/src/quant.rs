@@ -47,8 +47,8 @@ pub struct QuantSection {
     /// The result of elements beyond the format's largest value: `saturate`, or `nonfinite`: infinity, or NaN in formats without
     /// infinities. Default: `saturate`.
     pub overflow: Option<OverflowChoice>,
-    /// Weights that the optimizer updates. `fp32`: fp32 weights; layers use a rounded copy. `none`: the weights lie on their
-    /// formats' grids, and each update, weight decay included, ends with one rounding by `weight_rounding`.
+    /// Weights that the optimizer updates. `fp32`: fp32 weights; layers use a rounded copy. `none`: weights are stored in
+    /// their formats, without an fp32 copy; each update, weight decay included, ends with one rounding by `weight_rounding`.
     pub master_weights: MasterWeightsChoice,
     /// Straight-through estimator: the gradient of the rounding of weights and activations. Weights without master weights are
     /// not rounded in the passes and need no estimator.
@@ -62,7 +62,8 @@ pub struct QuantSection {
     /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction of the product, or a tile
     /// `[lines, elements along the contraction]`. Default: that of `scaling.granularity`.
     pub block: Option<BlockChoice>,
-    /// The source of second uses of operands in the backward pass: the weight in dgrad, the input and the gradient in wgrad.
+    /// What dgrad and wgrad read of the weight, the input and the gradient: the forward pass's rounded values (`reuse`), the
+    /// high-precision tensor (`hp`), or the rounded values rounded again (`dequantized`).
     /// Default: `reuse`.
     pub source: Option<UseSourceChoice>,
     /// A Hadamard transform of both operands of all products, along the contraction: `{ hadamard = 16, signs = "te", to = "bf16" }`.

@@ -18,13 +18,13 @@ macro_rules! scaling_tables {
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub struct ScalingSection {
-            /// Elements that share a scale; `quant.block` offers more choices.
+            /// Older spelling of `quant.block`, which has all its choices and more: `channel` is `row`.
             pub granularity: GranularityChoice,
-            /// Elements per block, along the contraction; the last block of a row may be shorter. Only for granularity `block`.
+            /// Older spelling of a number in `quant.block`, only for granularity `block`. The last block of a row may be shorter.
             pub block: usize,
             /// Source of amax. `delayed` and `static` need granularity `tensor`.
             pub amax: AmaxChoice,
-            /// Number of past steps that `delayed` uses.
+            /// Length of the amax history of delayed scaling, in steps.
             pub window: usize,
             /// The amax for `static`. Default: that of the first step.
             #[serde(deserialize_with = "some_f32")]
@@ -59,7 +59,7 @@ macro_rules! scaling_tables {
         pub struct ScalingFields {
             /// Source of amax.
             pub amax: Option<AmaxChoice>,
-            /// Number of past steps that `delayed` uses.
+            /// Length of the amax history of delayed scaling, in steps.
             pub window: Option<usize>,
             /// The amax for `static`. Default: that of the first step.
             #[serde(deserialize_with = "some_f32")]

@@ -107,8 +107,8 @@ pub struct PluginsSection {
     /// Folder of plugin libraries, relative to the run file's folder. Resolved value: absolute, so that the resolved file can be
     /// moved. Default: `plugins` beside the executable.
     pub dir: Option<String>,
-    /// The libraries to load, in this order. Default: every library in `dir`. With a list, a file that is added to the folder
-    /// does not change the run.
+    /// The libraries to load, in this order. Default: every library in `dir`. A list pins the set of plugins: new files
+    /// in the folder are ignored.
     pub load: Option<Vec<PluginRef>>,
     /// Files of formats, TOML or JSON, beside those of `dir` or `load`; relative to the run file's folder. Resolved value: absolute.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -298,7 +298,7 @@ pub struct ShadowSection {
 #[serde(deny_unknown_fields, default)]
 pub struct CurvatureSection {
     /// Interval of these measurements in steps; 0 = never. One takes up to `2 (iterations + draws + 2)` forward and backward passes
-    /// of `batches` batches, and one of each sequence.
+    /// of `batches` batches, plus one forward and backward pass per sequence.
     pub every: u64,
     /// Number of batches in the sample of the training split from which all values are computed, at least 1; the same in all steps.
     pub batches: u64,

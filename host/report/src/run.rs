@@ -35,7 +35,7 @@ pub enum RunState {
     Completed,
     /// Still going, as far as can be seen.
     Running,
-    /// Calls itself running and has been silent.
+    /// Status is "running", but there is no recent progress.
     Silent,
     /// The user stopped it.
     Interrupted,

@@ -49,7 +49,7 @@ pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, Diagnostic> {
     let (config, source) = altgrad_config::load(&args.config, &args.overrides)?;
     let registry = Registry::open(&config.plugins)?;
     let device = ComputeDevice::open(DeviceChoice::Cpu)?;
-    // The size of the vocabulary changes no cast but the width of the head's gradient.
+    // The size of the vocabulary changes no cast but the width of the logit gradient.
     let layout = Layout::new(&GptShape::new(&config.model, config.data.block_size, 256));
     let quant = rounding_of(&config, &source, &registry, &device, &layout)?;
     let phases = phases(&config, &source, &registry, &device, (&layout, &quant))?;

@@ -70,7 +70,7 @@ pub(super) fn addresses(
     let endpoint = env("HF_ENDPOINT");
     let hub = archive.hub.map(|path| below(endpoint.as_deref().unwrap_or("https://huggingface.co"), path));
     let publisher = Some(archive.url.to_string());
-    // Who names an endpoint of the hub has a reason.
+    // Try a user-set endpoint first.
     urls.extend(if endpoint.is_some() { [hub, publisher] } else { [publisher, hub] }.into_iter().flatten());
     urls
 }

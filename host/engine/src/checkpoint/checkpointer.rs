@@ -88,7 +88,7 @@ impl Checkpointer {
     ) -> Self {
         let folder = run_folder.join(CHECKPOINTS);
         let best = retention::target(&folder, BEST).and_then(|path| super::read::val_loss(&path));
-        // If they cannot be listed, more than enough are kept.
+        // If listing fails, assume none exist: extra checkpoints are kept.
         let anomalies = layout::list(&folder, CheckpointKind::Anomaly).unwrap_or_default().len();
         let step = from.as_ref().map_or(0, |(step, _)| *step);
         let archive = Archive {

@@ -33,7 +33,7 @@ const AS_GOOD: f64 = 0.1;
 pub struct ScaleLoss {
     /// Signal to noise at the scale of the first step, dB.
     pub sqnr_db: f64,
-    /// At the best power of two times that, dB.
+    /// SQNR at the best power-of-two multiple of the scale, dB.
     pub best_db: f64,
     /// The margin that leads there, binades.
     pub margin: i32,

@@ -1,4 +1,4 @@
-//! The warning about a format that zeroes small elements of the gradient at the head: its range is narrow for the vocabulary.
+//! The warning about a format that zeroes small elements of the logit gradient: its range is narrow for the vocabulary.
 
 use altgrad_plugin_api::{Rounding, ValueGrid};
 
@@ -11,7 +11,7 @@ const INCREASES: [(f64, f64); 6] =
 /// The smallest increase that is worth a warning: what five seeds can tell from none there.
 const NOTICEABLE: f64 = 0.02;
 
-/// The largest vocabulary whose gradient at the head a format keeps at step 0, with one scale for a token's elements.
+/// The largest vocabulary whose logit gradient a format keeps at step 0, with one scale for a token's elements.
 ///
 /// The gradient of a token is its softmax minus 1 at the target. With initial weights the other elements are about 1/V, so
 /// the largest is V - 1 times as large; scaled to `target`, they become zero up to half of the smallest value with ties to even (below
@@ -53,7 +53,7 @@ fn is_scaled_together(site: &TensorQuantizer, vocabulary: usize) -> bool {
     shares && !matches!(site.scaling, Scaling::None)
 }
 
-/// The warning about the gradient at the head, if one of these sites rounds it like that.
+/// The warning about the logit gradient, if one of these sites rounds it like that.
 pub(super) fn warning<'a>(
     sites: impl Iterator<Item = &'a TensorQuantizer>,
     vocabulary: usize,
@@ -67,7 +67,7 @@ pub(super) fn warning<'a>(
     });
     narrow.next().map(|(site, limit, load, increase)| {
         format!(
-            "{} zeroes small elements of the gradient at the head, `{}`: with one scale, rounded {}, it keeps those of up to {:.0} equally \
+            "{} zeroes small elements of the logit gradient, `{}`: with one scale, rounded {}, it keeps those of up to {:.0} equally \
              probable tokens, and this vocabulary has {vocabulary}, {load:.2} times as many; at this ratio, small models of 256 tokens \
              ended about {increase:.2} nats per token above fp32; round this gradient stochastically, in blocks, or to a format with a \
              wider range",

@@ -1,4 +1,4 @@
-//! Going on from a checkpoint: as if nothing had happened, and not if it is another run's.
+//! A resumed run is bit-identical to an uninterrupted one; another run's checkpoint is refused.
 
 use std::fs;
 

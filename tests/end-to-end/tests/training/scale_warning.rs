@@ -121,7 +121,7 @@ fn a_format_too_narrow_for_the_gradient_at_the_head_is_named() {
     let bench = bench();
     let warned = |settings: &[&str]| {
         let all = [&["data.tokenizer=byte"], settings].concat();
-        said(&bench, &all).matches("zeroes small elements of the gradient at the head, `wte.weight`").count()
+        said(&bench, &all).matches("zeroes small elements of the logit gradient, `wte.weight`").count()
     };
     assert_eq!(warned(&["quant.grad=E1M6"]), 1);
     assert_eq!(warned(&["quant.grad=E2M1", "quant.cast.grad.block=row"]), 1);
