@@ -34,11 +34,11 @@ pub struct QuantSection {
     pub grad: Option<String>,
     /// Rounding mode. `nearest-even` is unbiased at ties, and hardware uses it.
     pub rounding: RoundingChoice,
-    /// The same for weights only. Default: `rounding`.
+    /// Rounding mode of weights only. Default: `rounding`.
     pub weight_rounding: Option<RoundingChoice>,
-    /// The same for activations only. Default: `rounding`.
+    /// Rounding mode of activations only. Default: `rounding`.
     pub activation_rounding: Option<RoundingChoice>,
-    /// The same for gradients only. Default: `rounding`.
+    /// Rounding mode of gradients only. Default: `rounding`.
     pub grad_rounding: Option<RoundingChoice>,
     /// Random bits of stochastic rounding, 1 to 32, as instructions of hardware have them. Default: 32, drawn by the format.
     pub random_bits: Option<u32>,

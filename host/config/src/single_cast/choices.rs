@@ -251,11 +251,11 @@ named_choice! {
 named_choice! {
     /// The source of a second use of an operand.
     UseSourceChoice {
-        /// The values of the first use, not rounded again.
+        /// The rounded values of the tensor's first product, not rounded again.
         Reuse = "reuse",
         /// The tensor in high precision.
         HighPrecision = "hp",
-        /// The values of the first use, rounded again by this use's cast.
+        /// The rounded values of the tensor's first product, rounded again by this operand's cast.
         Dequantized = "dequantized",
     }
 }

@@ -10,8 +10,8 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Scale changes",
-    text: "Changes of scales by updates of weights without master weights. A changed scale stores every element of its block \
-           on another grid: the weight may change although its code does not.",
+    text: "Changes of scales by updates of weights without master weights. A new scale changes every weight in its \
+           block, even where the code is unchanged.",
     metrics: METRICS,
 };
 
