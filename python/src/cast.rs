@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use altgrad_casts::{Axis, Block, Grid, Hadamard, Layout, NonFinite, Operation, Scaling, Shape, Signs};
+use altgrad_casts::{Axis, Block, BlockGrid, Grid, Hadamard, NonFinite, Operation, Scaling, Shape, Signs};
 use altgrad_config::{
     AmaxChoice, RunConfig,
     cast::{CastSection, FirstScaleChoice, ResolvedCast, ZeroBlockChoice, read_cast},
@@ -177,7 +177,7 @@ impl Cast {
         let Some((rounding, [quantize, dequantize])) = round::elementwise(&self.cast) else {
             return Ok(None);
         };
-        let [high, wide] = Layout::new(self.cast.block, Shape { rows, columns }, Axis::Rows).block;
+        let [high, wide] = BlockGrid::new(self.cast.block, Shape { rows, columns }, Axis::Rows).block;
         let plan = PyDict::new(py);
         plan.set_item("block", (high, wide))?;
         plan.set_item("poisons", self.cast.scaling.nonfinite == NonFinite::Poison)?;

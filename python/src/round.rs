@@ -4,7 +4,8 @@
 //! by division, ties toward zero, and scales from standard deviations.
 
 use altgrad_casts::{
-    Axis, BlockStatistics, Cast, Grid, Layout, NonFinite, Operation, Overflow, Rounding, Rule, Scaling, Shape,
+    Axis, BlockGrid, BlockStatistics, Cast, Grid, NonFinite, Operation, Overflow, Rounding, Rule, Scaling,
+    Shape,
 };
 use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::{QuantParams, QuantStats, RandomKey, Rounding as Mode, Scales};
@@ -126,7 +127,7 @@ fn by_format(
     rounding: Mode,
     key: RandomKey,
 ) -> PyResult<Rounded> {
-    let layout = Layout::new(cast.block, shape, Axis::Rows);
+    let layout = BlockGrid::new(cast.block, shape, Axis::Rows);
     let pairs = pairs(cast, grid, &block_amax(cast, source, &layout)?);
     let scales = Scales::new(&pairs, layout.blocks());
     let params = QuantParams { scales, rounding, key };
@@ -172,7 +173,7 @@ fn by_halves(
 }
 
 /// The largest finite magnitude of each block, in the order of the scales; NaN if an element that is not finite poisons the block.
-fn block_amax(cast: &Cast, source: &[f32], layout: &Layout) -> PyResult<Vec<f32>> {
+fn block_amax(cast: &Cast, source: &[f32], layout: &BlockGrid) -> PyResult<Vec<f32>> {
     let mut amax = vec![0.0; layout.count()];
     if cast.block == altgrad_casts::Block::None {
         return Ok(amax);
@@ -191,7 +192,7 @@ fn block_amax(cast: &Cast, source: &[f32], layout: &Layout) -> PyResult<Vec<f32>
 /// Calls `of` with the ranges of `elements` consecutive elements from the `first` on that lie in one block and one row; results with
 /// the block.
 fn runs<T>(
-    layout: &Layout,
+    layout: &BlockGrid,
     first: usize,
     elements: usize,
     of: impl Fn(std::ops::Range<usize>) -> T,

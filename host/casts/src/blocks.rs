@@ -51,14 +51,14 @@ pub enum Block {
 
 /// The blocks of a matrix, numbered row by row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
+pub struct BlockGrid {
     /// The matrix.
     pub shape: Shape,
     /// Rows and columns of a block; those at the end of an axis may be smaller.
     pub block: [usize; 2],
 }
 
-impl Layout {
+impl BlockGrid {
     /// The blocks of a matrix whose blocks run along `axis`.
     #[must_use]
     pub fn new(block: Block, shape: Shape, axis: Axis) -> Self {
@@ -135,7 +135,7 @@ mod tests {
     const SHAPE: Shape = Shape { rows: 3, columns: 5 };
 
     fn blocks_of(block: Block, axis: Axis) -> ([usize; 2], Vec<usize>) {
-        let layout = Layout::new(block, SHAPE, axis);
+        let layout = BlockGrid::new(block, SHAPE, axis);
         let mut of = vec![usize::MAX; 15];
         layout.runs().for_each(|(block, range)| of[range].fill(block));
         // The plugins' description agrees.

@@ -3,7 +3,7 @@
 use altgrad_plugin_api::{RandomKey, Rounding as Mode, random::Words};
 
 use crate::{
-    Axis, Block, CastError, Grid, Hadamard, Layout, Operation, Rounding, Rule, Scaling, Shape,
+    Axis, Block, BlockGrid, CastError, Grid, Hadamard, Operation, Rounding, Rule, Scaling, Shape,
     overflow::{exceeds, overflow_codes},
     scale_rule::BlockStatistics,
     scaling::BlockScale,
@@ -51,7 +51,7 @@ impl Default for Cast {
 /// A matrix whose elements are scaled and not yet rounded.
 #[derive(Debug, Clone)]
 pub struct Prepared {
-    layout: Layout,
+    layout: BlockGrid,
     scaled: Vec<f32>,
     /// NaN that the format has no code for.
     nan: Vec<usize>,
@@ -71,7 +71,7 @@ pub struct Applied {
     /// The codes, row-major, as the format has them ([`Grid::sign_magnitude`] for one order). NaN has all bits below the sign set,
     /// as PyTorch writes it; in a format without NaN it has the code of 1.5, as torchao writes it.
     pub codes: Vec<u16>,
-    /// The stored scale of each block, as f32, in the shape of [`Layout::counts`]: the factor of values, without the tensor's
+    /// The stored scale of each block, as f32, in the shape of [`BlockGrid::counts`]: the factor of values, without the tensor's
     /// scale, and without the factor where scales are bytes. NaN for a poisoned block.
     pub scales: Vec<f32>,
     /// The same as bytes, if the storage type is E8M0 or E4M3.
@@ -79,7 +79,7 @@ pub struct Applied {
     /// The factor of all stored scales, where there is such a scale.
     pub tensor_scale: Option<f32>,
     /// The blocks.
-    pub layout: Layout,
+    pub layout: BlockGrid,
     /// Elements beyond the format's largest value by more than the rounding of the scale; they saturate.
     pub overflow: usize,
     /// Blocks of about equal values, which a scale from their standard deviation ([`Rule::Rms`]) takes to about zero.
@@ -148,7 +148,7 @@ impl Cast {
             Some(transform) => transform.apply(values, shape, axis, key)?,
             None => values.to_vec(),
         };
-        let layout = Layout::new(self.block, shape, axis);
+        let layout = BlockGrid::new(self.block, shape, axis);
         let mut blocks = vec![BlockStatistics::default(); layout.count()];
         let (scales, tensor_scale) = if self.block == Block::None {
             (vec![BlockScale::ONE], None)
@@ -186,7 +186,7 @@ impl Cast {
         blocks: &[BlockStatistics],
         scales: Vec<BlockScale>,
         values: &[f32],
-        layout: &Layout,
+        layout: &BlockGrid,
         axis: Axis,
     ) -> (Vec<BlockScale>, Option<Vec<u8>>) {
         if self.scaling.choice.is_none() || self.block == Block::None {

@@ -56,7 +56,7 @@ mod shape;
 mod two_levels;
 
 pub use bf16::nearest_bf16;
-pub use blocks::{Axis, Block, Layout};
+pub use blocks::{Axis, Block, BlockGrid};
 pub use candidates::{ErrorNorm, ScaleChoice};
 pub use cast::{Applied, Cast, Overflow, Prepared};
 pub use error::CastError;

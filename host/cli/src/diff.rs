@@ -8,7 +8,7 @@ use std::{
 use altgrad_base::{diagnostic::Diagnostic, eprintln, println, ulp::INFINITELY_FAR};
 use altgrad_config::{CastPhase, CastTrigger, DeviceChoice, RunConfig, Source};
 use altgrad_engine::{
-    debug::lockstep::{self, Comparison, Parting},
+    debug::lockstep::{self, LockstepComparison, Parting},
     setup::ReadyRun,
 };
 use clap::Args;
@@ -97,7 +97,7 @@ fn warn_of_alerts(configs: [&RunConfig; 2]) {
     }
 }
 
-fn print(args: &DiffArgs, found: &Comparison) {
+fn print(args: &DiffArgs, found: &LockstepComparison) {
     let (a, b) = (args.config_a.display(), args.config_b.display());
     let Some(first) = found.partings.first() else {
         println!("{a} and {b}: no difference above {} ULP in {} steps", args.ulp, found.steps);
@@ -141,7 +141,7 @@ fn distance(ulp: u64) -> String {
     if ulp == INFINITELY_FAR { "infinitely far".into() } else { format!("{ulp} ULP") }
 }
 
-fn to_json(args: &DiffArgs, found: &Comparison) -> Value {
+fn to_json(args: &DiffArgs, found: &LockstepComparison) -> Value {
     let partings: Vec<Value> = found.partings.iter().map(parting_json).collect();
     json!({
         "a": args.config_a.display().to_string(),

@@ -27,7 +27,7 @@ const PART: usize = 1 << 16;
 
 /// The place of a tensor's elements.
 #[derive(Debug, Clone)]
-pub enum Values {
+pub enum TensorElements {
     /// On the CPU, as a tensor: `[n]` f32.
     Shared(Box<Tensor<1>>),
     /// In main memory.
@@ -40,7 +40,7 @@ pub enum Values {
     U8(Arc<Vec<u8>>),
 }
 
-impl Values {
+impl TensorElements {
     /// The elements of a tensor `[n]`, to be written on any thread.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Values {
     }
 }
 
-impl From<&PackedInts> for Values {
+impl From<&PackedInts> for TensorElements {
     /// Without a copy.
     fn from(numbers: &PackedInts) -> Self {
         match numbers {
@@ -71,16 +71,16 @@ pub struct Entry {
     /// Extents, outermost first.
     pub shape: Vec<usize>,
     /// The elements, row-major.
-    pub values: Values,
+    pub values: TensorElements,
 }
 
 impl Entry {
     fn dtype(&self) -> Dtype {
         match self.values {
-            Values::Shared(_) | Values::F32(_) => Dtype::F32,
-            Values::U16(_) => Dtype::U16,
-            Values::Bf16(_) => Dtype::BF16,
-            Values::U8(_) => Dtype::U8,
+            TensorElements::Shared(_) | TensorElements::F32(_) => Dtype::F32,
+            TensorElements::U16(_) => Dtype::U16,
+            TensorElements::Bf16(_) => Dtype::BF16,
+            TensorElements::U8(_) => Dtype::U8,
         }
     }
 
@@ -90,13 +90,15 @@ impl Entry {
 
     fn write(self, out: &mut impl Write) -> io::Result<()> {
         match self.values {
-            Values::Shared(tensor) => {
+            TensorElements::Shared(tensor) => {
                 let values = tensor::read_f32(*tensor).map_err(|error| io::Error::other(error.message))?;
                 write_values(&values, f32::to_le_bytes, out)
             }
-            Values::F32(values) => write_values(&values, f32::to_le_bytes, out),
-            Values::U16(values) | Values::Bf16(values) => write_values(&values, u16::to_le_bytes, out),
-            Values::U8(values) => out.write_all(&values),
+            TensorElements::F32(values) => write_values(&values, f32::to_le_bytes, out),
+            TensorElements::U16(values) | TensorElements::Bf16(values) => {
+                write_values(&values, u16::to_le_bytes, out)
+            }
+            TensorElements::U8(values) => out.write_all(&values),
         }
     }
 }

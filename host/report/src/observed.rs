@@ -20,7 +20,7 @@ use super::{
 
 /// The errors of a format in a role.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ObservedFormat {
+pub struct FormatErrors {
     /// The format.
     pub name: FormatName,
     /// Signal to noise in dB; `None` where it is not known.
@@ -43,13 +43,13 @@ pub struct ObservedRole {
     /// Binades from the smallest to the largest magnitude, at most.
     pub range: Option<f64>,
     /// By signal to noise.
-    pub formats: Vec<ObservedFormat>,
+    pub formats: Vec<FormatErrors>,
 }
 
 impl ObservedRole {
     /// The best format, if signal to noise is known. The first by name of several that would change nothing.
     #[must_use]
-    pub fn best(&self) -> Option<&ObservedFormat> {
+    pub fn best(&self) -> Option<&FormatErrors> {
         self.formats.first().filter(|format| format.is_exact || format.sqnr_db.is_some())
     }
 }
@@ -71,7 +71,7 @@ fn observed(run: &Run, role: Role) -> Option<ObservedRole> {
     let format = |name: FormatName| {
         let of = |definition| curve(definition, Some(name)).and_then(mean);
         let (sqnr_db, overflow) = (of(&OBSERVED_SQNR), of(&OBSERVED_OVERFLOW));
-        ObservedFormat {
+        FormatErrors {
             name,
             sqnr_db,
             is_exact: sqnr_db.is_none() && overflow.is_some() && amax.is_some(),
@@ -79,8 +79,8 @@ fn observed(run: &Run, role: Role) -> Option<ObservedRole> {
             underflow: of(&OBSERVED_UNDERFLOW),
         }
     };
-    let mut formats: Vec<ObservedFormat> = names.into_iter().map(format).collect();
-    let key = |format: &ObservedFormat| match format.sqnr_db {
+    let mut formats: Vec<FormatErrors> = names.into_iter().map(format).collect();
+    let key = |format: &FormatErrors| match format.sqnr_db {
         _ if format.is_exact => f64::INFINITY,
         sqnr => sqnr.unwrap_or(f64::NEG_INFINITY),
     };
@@ -154,7 +154,7 @@ pub fn formats(runs: &[Run]) -> Table {
     table
 }
 
-fn sqnr(format: &ObservedFormat) -> Cell {
+fn sqnr(format: &FormatErrors) -> Cell {
     if format.is_exact { Cell::text("exact") } else { Cell::number(format.sqnr_db, Digits::Fixed(1)) }
 }
 

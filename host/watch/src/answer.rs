@@ -9,14 +9,14 @@ use hyper::{
 use crate::{body::Body, news::News, pages::Pages};
 
 /// The state of the server.
-pub(crate) struct Site {
+pub(crate) struct LivePage {
     pub port: u16,
     pub token: String,
     pub news: News,
     pub pages: Pages,
 }
 
-impl Site {
+impl LivePage {
     /// Answers a request. Its body is not read.
     pub(crate) async fn answer<B>(&self, request: &Request<B>) -> Response<Body> {
         match self.allowed(request) {

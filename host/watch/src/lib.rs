@@ -25,7 +25,7 @@ use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
-use answer::Site;
+use answer::LivePage;
 use news::News;
 use pages::Pages;
 
@@ -65,7 +65,7 @@ pub fn serve(options: WatchOptions, announce: impl FnOnce(&str)) -> Result<(), D
         announce(&format!("http://127.0.0.1:{port}/{token}/"));
         let news = News::new(options.named.clone());
         tokio::spawn(news.clone().tell());
-        let site = Arc::new(Site { port, token, news, pages: Pages::new(options) });
+        let site = Arc::new(LivePage { port, token, news, pages: Pages::new(options) });
         loop {
             let (stream, _) = match listener.accept().await {
                 Ok(accepted) => accepted,

@@ -21,7 +21,7 @@ const OVER_PRODUCTS: f64 = 1.3;
 
 /// A rough estimate of a run's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Estimate {
+pub struct TimeEstimate {
     /// Time per step.
     pub step: Duration,
     /// Number of evaluations, including the one after the last step.
@@ -32,7 +32,7 @@ pub struct Estimate {
     pub whole_split: Option<Duration>,
 }
 
-impl Estimate {
+impl TimeEstimate {
     /// The whole run.
     #[must_use]
     pub fn total(&self, steps: u64) -> Duration {
@@ -51,7 +51,7 @@ fn times(time: Duration, count: f64) -> Duration {
 ///
 /// # Errors
 /// A plugin or the device failed.
-pub fn estimate(run: &mut ReadyRun) -> Result<Estimate, Diagnostic> {
+pub fn estimate(run: &mut ReadyRun) -> Result<TimeEstimate, Diagnostic> {
     let gflop = machine::gflop(run);
     let (step, batch) = if gflop <= TAKEN_GFLOP {
         (least_step(run)?, least_evaluation(run)?)
@@ -69,7 +69,7 @@ pub fn estimate(run: &mut ReadyRun) -> Result<Estimate, Diagnostic> {
     };
     let (usual, last) =
         (setup.evaluation(), setup.final_evaluation(train.max_steps.saturating_mul(setup.tokens_per_step())));
-    Ok(Estimate {
+    Ok(TimeEstimate {
         step,
         evaluations: evaluations(setup),
         evaluation: evaluation(usual),
@@ -122,13 +122,13 @@ mod tests {
     #[test]
     fn all_parts_of_a_long_run_count() {
         let seconds = Duration::from_secs;
-        let estimate = Estimate {
+        let estimate = TimeEstimate {
             step: seconds(1),
             evaluations: 3,
             evaluation: seconds(10),
             whole_split: Some(seconds(100)),
         };
         assert_eq!(estimate.total(1 << 40), seconds((1 << 40) + 130));
-        assert_eq!(Estimate { step: seconds(u64::MAX), ..estimate }.total(2), Duration::MAX);
+        assert_eq!(TimeEstimate { step: seconds(u64::MAX), ..estimate }.total(2), Duration::MAX);
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     model::weights,
     quant::SavedQuantState,
     state::{DynamicLossScale, TrainState},
-    tensor_file::{Entry, Values},
+    tensor_file::{Entry, TensorElements},
 };
 
 /// The tensors of a run between two updates, and the counters that belong to them.
@@ -61,7 +61,7 @@ impl StateTensors {
         let (layout, optimizer) = (&state.params.layout, &state.optimizer);
         let specs = || layout.specs.iter().enumerate();
         let model = specs().map(|(id, spec)| {
-            let values = Values::of(state.params.values[id].clone())?;
+            let values = TensorElements::of(state.params.values[id].clone())?;
             Ok(Entry { name: weights::key(&spec.name), shape: spec.shape.clone(), values })
         });
         let model: Result<Vec<Entry>, Diagnostic> = model.collect();

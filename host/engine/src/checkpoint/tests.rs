@@ -29,7 +29,7 @@ use crate::{
     device::ComputeDevice,
     quant::{Quantizer, SavedQuantState},
     tensor,
-    tensor_file::{Entry, TensorFile, Values},
+    tensor_file::{Entry, TensorElements, TensorFile},
 };
 
 /// A folder in memory where there is one: flushing a thousand files to a disk takes minutes.
@@ -37,7 +37,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }
 
-fn entry(name: &str, values: Values) -> Entry {
+fn entry(name: &str, values: TensorElements) -> Entry {
     Entry { name: name.into(), shape: vec![2, 3], values }
 }
 
@@ -48,14 +48,17 @@ fn weights(step: u64) -> Vec<f32> {
 fn snapshot(step: u64, val_loss: Option<f64>) -> Snapshot {
     let device = ComputeDevice::cpu().tensors;
     let tensors = StateTensors {
-        model: vec![entry("transformer.w", Values::of(tensor::flat(weights(step), &device)).unwrap())],
+        model: vec![entry(
+            "transformer.w",
+            TensorElements::of(tensor::flat(weights(step), &device)).unwrap(),
+        )],
         optimizer: vec![entry(
             "w/m",
-            Values::F32(Arc::new(vec![f32::NAN, -0.0, 1e-45, 0.1, 3.0, f32::INFINITY])),
+            TensorElements::F32(Arc::new(vec![f32::NAN, -0.0, 1e-45, 0.1, 3.0, f32::INFINITY])),
         )],
         meter: vec![
-            entry("dead/w", Values::U16(Arc::new(vec![0, 1, 2, 3, 4, 65535]))),
-            entry("initial/w", Values::F32(Arc::new(vec![0.5; 6]))),
+            entry("dead/w", TensorElements::U16(Arc::new(vec![0, 1, 2, 3, 4, 65535]))),
+            entry("initial/w", TensorElements::F32(Arc::new(vec![0.5; 6]))),
         ],
         updates: step,
         dead_steps: vec![step],

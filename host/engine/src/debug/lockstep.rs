@@ -36,7 +36,7 @@ pub struct Parting {
 
 /// The result of a comparison.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Comparison {
+pub struct LockstepComparison {
     /// Steps compared; the last one is the first with a difference, if there is one.
     pub steps: u64,
     /// The first tensor of each phase and operation that differs in that step, in time order. Empty if the runs do not differ.
@@ -98,16 +98,16 @@ pub fn compare(
     steps: u64,
     tolerance: u64,
     mut on_step: impl FnMut(u64),
-) -> Result<Comparison, Diagnostic> {
+) -> Result<LockstepComparison, Diagnostic> {
     for number in 0..steps {
         let traces = [traced_step(a, number)?, traced_step(b, number)?];
         let partings = first_partings(traces, number, tolerance)?;
         if !partings.is_empty() {
-            return Ok(Comparison { steps: number + 1, partings });
+            return Ok(LockstepComparison { steps: number + 1, partings });
         }
         on_step(number);
     }
-    Ok(Comparison { steps, partings: Vec::new() })
+    Ok(LockstepComparison { steps, partings: Vec::new() })
 }
 
 /// A step's tensors, the new parameters last.

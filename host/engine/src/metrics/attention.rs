@@ -23,7 +23,7 @@ pub struct AttentionFamily;
 
 /// Measurements of a step's attention, by the parameter of queries, keys and values.
 #[derive(Debug, Clone, Copy)]
-pub struct Measured<'a> {
+pub struct AttentionInputs<'a> {
     /// Softmax, on steps that measure it.
     pub softmax: &'a [(usize, AttentionStats)],
     /// Entropy of the query-key form, one entry per parameter, on steps that measure it.
@@ -31,7 +31,7 @@ pub struct Measured<'a> {
 }
 
 impl MetricFamily for AttentionFamily {
-    type Inputs<'a> = Measured<'a>;
+    type Inputs<'a> = AttentionInputs<'a>;
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
         let layers = || setup.layout.blocks.iter().map(|block| &setup.parameters[block.c_attn.weight]);
@@ -39,7 +39,7 @@ impl MetricFamily for AttentionFamily {
         definitions.flat_map(|definition| family::ids_of(definition, layers())).collect()
     }
 
-    fn record(setup: &MetricSetup<'_>, measured: Measured<'_>, record: &mut MetricRecord) {
+    fn record(setup: &MetricSetup<'_>, measured: AttentionInputs<'_>, record: &mut MetricRecord) {
         let largest = measured.softmax.iter().map(|(_, stats)| stats.largest_score);
         let largest = largest.reduce(|a, b| if a.is_nan() || a > b { a } else { b });
         record.push_some(&MAX_LOGIT, largest);

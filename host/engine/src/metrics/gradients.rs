@@ -11,10 +11,10 @@ use super::{
 use crate::read_back::{ReadBack, Slot, Values};
 
 /// Statistics of each parameter's gradient before clipping.
-static STATISTICS: &[Formula<Moments, Option<f64>>] = &[
+static STATISTICS: &[Formula<GradientSums, Option<f64>>] = &[
     (&families::gradients::GRAD_NORM_L2, |moments| Some(moments.square().sqrt())),
     (&families::gradients::GRAD_NORM_LINF, |moments| Some(moments.largest)),
-    (&families::gradients::GRAD_MEAN_OVER_STD, Moments::mean_over_deviation),
+    (&families::gradients::GRAD_MEAN_OVER_STD, GradientSums::mean_over_deviation),
     (&families::gradients::DEAD_FRAC, |moments| moments.is_finite().then_some(moments.dead)),
 ];
 
@@ -23,14 +23,14 @@ pub struct GradientsFamily;
 
 impl MetricFamily for GradientsFamily {
     /// Sums of each parameter's gradient, on the steps that record them.
-    type Inputs<'a> = Option<&'a [Moments]>;
+    type Inputs<'a> = Option<&'a [GradientSums]>;
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
         let of = |definition| family::ids_of(definition, setup.parameters.iter());
         STATISTICS.iter().flat_map(|(definition, _)| of(definition)).collect()
     }
 
-    fn record(setup: &MetricSetup<'_>, moments: Option<&[Moments]>, record: &mut MetricRecord) {
+    fn record(setup: &MetricSetup<'_>, moments: Option<&[GradientSums]>, record: &mut MetricRecord) {
         let Some(moments) = moments else { return };
         for (definition, value) in STATISTICS {
             for (layer, moments) in setup.parameters.iter().zip(moments) {
@@ -42,7 +42,7 @@ impl MetricFamily for GradientsFamily {
 
 /// Sums of one parameter's gradient.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Moments {
+pub struct GradientSums {
     elements: f64,
     mean: f64,
     mean_square: f64,
@@ -50,7 +50,7 @@ pub struct Moments {
     largest: f64,
 }
 
-impl Moments {
+impl GradientSums {
     /// Sum of squares.
     #[must_use]
     pub fn square(&self) -> f64 {
@@ -89,11 +89,11 @@ pub fn request_moments(grads: &[Tensor<1>], read_back: &mut ReadBack) -> Request
 ///
 /// # Errors
 /// The device returned another number of values.
-pub fn moments(requested: &RequestedSums, values: &Values) -> Result<Vec<Moments>, Diagnostic> {
+pub fn moments(requested: &RequestedSums, values: &Values) -> Result<Vec<GradientSums>, Diagnostic> {
     let moments = requested.iter().map(|&(elements, slot)| {
         let slots = values.rows(slot)?;
         let [mean, mean_square, dead, _] = ops::means(slots);
-        Ok(Moments { elements, mean, mean_square, dead, largest: ops::largest(slots) })
+        Ok(GradientSums { elements, mean, mean_square, dead, largest: ops::largest(slots) })
     });
     moments.collect()
 }

@@ -61,7 +61,7 @@ pub struct StepInputs<'a> {
     /// The results of the passes.
     pub outputs: &'a StepOutputs,
     /// The numbers of the training.
-    pub training: training::Step,
+    pub training: training::TrainingScalars,
     /// The measurements of the optimizer's step.
     pub updates: &'a update_metrics::UpdateMetrics,
     /// Training tokens of the step.
@@ -73,11 +73,11 @@ pub struct StepInputs<'a> {
 impl StepInputs<'_> {
     /// False if the update spreads NaN: unchanged codes of NaN are no stall.
     fn has_finite_gradients(&self) -> bool {
-        self.outputs.moments.iter().all(gradients::Moments::is_finite)
+        self.outputs.moments.iter().all(gradients::GradientSums::is_finite)
     }
 
-    fn attention(&self) -> attention::Measured<'_> {
-        attention::Measured { softmax: &self.outputs.attention, qk_entropy: self.updates.qk_entropy() }
+    fn attention(&self) -> attention::AttentionInputs<'_> {
+        attention::AttentionInputs { softmax: &self.outputs.attention, qk_entropy: self.updates.qk_entropy() }
     }
 
     /// True if gradients overflowed under the loss scale: values of gradients depend on the scale alone and are not recorded.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{fidelity::Agreement, gradients::Moments};
+use super::{fidelity::Agreement, gradients::GradientSums};
 use crate::{
     curvature::Curvature,
     fused_ops::attention::AttentionStats,
@@ -15,7 +15,7 @@ pub struct StepOutputs {
     /// Mean loss over the micro-batches, nats per token.
     pub loss: f64,
     /// Sums of each parameter's gradient, before clipping.
-    pub moments: Vec<Moments>,
+    pub moments: Vec<GradientSums>,
     /// The statistics of each site of the quantizer; `None` where it rounded nothing.
     pub rounding: Vec<Option<QuantStats>>,
     /// The agreement of each parameter's gradient with its shadow, on shadow steps.
@@ -41,12 +41,12 @@ impl StepOutputs {
             |site: &TensorQuantizer| site.role.is_gradient() && matches!(site.scaling, Scaling::None);
         let sites = plan.sites().iter().zip(&self.rounding).filter(|(site, _)| is_exposed(site));
         let saturated = sites.filter_map(|(_, seen)| *seen).any(|seen| seen.stats.overflow > 0);
-        saturated || !self.moments.iter().all(Moments::is_finite)
+        saturated || !self.moments.iter().all(GradientSums::is_finite)
     }
 
     /// True if the step's loss and gradients are finite.
     #[must_use]
     pub fn is_finite(&self) -> bool {
-        self.loss.is_finite() && self.moments.iter().all(Moments::is_finite)
+        self.loss.is_finite() && self.moments.iter().all(GradientSums::is_finite)
     }
 }

@@ -15,7 +15,7 @@ pub struct TrainingFamily;
 
 /// Numbers of a step.
 #[derive(Debug, Clone, Copy)]
-pub struct Step {
+pub struct TrainingScalars {
     /// Loss of its batch before the update, nats per token.
     pub loss: f64,
     /// L2 norm of all gradients, before and after clipping; unknown if they overflowed under a loss scale.
@@ -27,13 +27,13 @@ pub struct Step {
 }
 
 impl MetricFamily for TrainingFamily {
-    type Inputs<'a> = Step;
+    type Inputs<'a> = TrainingScalars;
 
     fn ids(_: &MetricSetup<'_>) -> Vec<MetricId> {
         FAMILY.metrics.iter().map(|definition| MetricId::from(*definition)).collect()
     }
 
-    fn record(_: &MetricSetup<'_>, step: Step, record: &mut MetricRecord) {
+    fn record(_: &MetricSetup<'_>, step: TrainingScalars, record: &mut MetricRecord) {
         record.push(&LOSS, step.loss);
         record.push(&PERPLEXITY, step.loss.exp());
         if let Some([before, after]) = step.grad_norm {

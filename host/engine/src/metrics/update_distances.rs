@@ -32,7 +32,7 @@ pub struct UpdateDistancesFamily;
 
 /// The measurements of a step.
 #[derive(Debug, Clone, Default)]
-pub struct Measured<'a> {
+pub struct DistanceInputs<'a> {
     /// The distances of each parameter, `None` for those without a grid.
     pub distances: Vec<Option<&'a UpdateDistances>>,
     /// True if the step records histograms.
@@ -41,7 +41,7 @@ pub struct Measured<'a> {
 
 impl MetricFamily for UpdateDistancesFamily {
     /// The measurements, on the steps that record them.
-    type Inputs<'a> = Option<Measured<'a>>;
+    type Inputs<'a> = Option<DistanceInputs<'a>>;
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
         if setup.rounded().next().is_none() {
@@ -51,8 +51,8 @@ impl MetricFamily for UpdateDistancesFamily {
         definitions.flat_map(|definition| family::ids_of(definition, setup.rounded_layers())).collect()
     }
 
-    fn record(setup: &MetricSetup<'_>, measured: Option<Measured<'_>>, record: &mut MetricRecord) {
-        let Some(Measured { distances, histograms }) = measured else { return };
+    fn record(setup: &MetricSetup<'_>, measured: Option<DistanceInputs<'_>>, record: &mut MetricRecord) {
+        let Some(DistanceInputs { distances, histograms }) = measured else { return };
         let total = distances.iter().flatten().fold(UpdateDistances::default(), |mut total, distances| {
             total.add(distances);
             total

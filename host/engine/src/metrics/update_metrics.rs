@@ -25,7 +25,7 @@ use super::{
     update_counts::{Counting, UpdateCounts},
     update_distances,
     update_loss::UpdateLoss,
-    updates::{PastCodes, Step, Stored, Update},
+    updates::{ParameterUpdate, PastCodes, Stored, Update},
     weights::WeightStatistics,
 };
 use crate::{
@@ -217,7 +217,7 @@ impl UpdateMetrics {
         let (param, spec) = (event.id, event.spec);
         let UpdatedValues { before, intended, after, is_rounded, grids: [old, new], .. } = *values;
         if self.due.parameters {
-            let step = Step { before, after, grad: event.grad };
+            let step = ParameterUpdate { before, after, grad: event.grad };
             // A return over three steps is detected only for consecutive steps.
             let past = self.past.get_mut(param).filter(|_| self.config.every == 1);
             let mut update = match new.or(old).and_then(MeasuredGrid::new) {
@@ -351,10 +351,10 @@ impl UpdateMetrics {
     }
 
     /// The distance of each parameter's step, if due.
-    pub(super) fn distances(&self) -> Option<update_distances::Measured<'_>> {
+    pub(super) fn distances(&self) -> Option<update_distances::DistanceInputs<'_>> {
         let distances = || self.measured.updates.iter().map(Update::distances).collect();
         let histograms = self.due.distributions;
-        self.due.parameters.then(|| update_distances::Measured { distances: distances(), histograms })
+        self.due.parameters.then(|| update_distances::DistanceInputs { distances: distances(), histograms })
     }
 
     /// The changes of each stored parameter's scales, if due.

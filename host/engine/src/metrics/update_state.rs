@@ -14,7 +14,7 @@ use crate::{
         layout::{ParamId, ParamSpec},
     },
     packed_ints::PackedInts,
-    tensor_file::{Entry, TensorFile, Values},
+    tensor_file::{Entry, TensorElements, TensorFile},
 };
 
 /// Steps an element has been dead in a row.
@@ -26,7 +26,7 @@ const EARLIER: &str = "codes.earlier";
 /// Weights before the first update, where the seed does not draw them.
 const INITIAL: &str = "initial";
 
-fn entry(what: &str, spec: &ParamSpec, values: Values) -> Entry {
+fn entry(what: &str, spec: &ParamSpec, values: TensorElements) -> Entry {
     Entry { name: key(what, spec), shape: spec.shape.clone(), values }
 }
 
@@ -62,9 +62,9 @@ impl UpdateMetrics {
             let ElementMemory { last, earlier, dead } = self.with_device(param, on_device(param)?);
             let parts = [(DEAD, dead), (LAST, last), (EARLIER, earlier)];
             let known = parts.into_iter().filter(|(_, numbers)| !numbers.is_empty());
-            entries.extend(known.map(|(what, numbers)| entry(what, spec, Values::from(&numbers))));
+            entries.extend(known.map(|(what, numbers)| entry(what, spec, TensorElements::from(&numbers))));
             if let Some(InitialWeights::Kept(initial)) = self.initial.get(param) {
-                entries.push(entry(INITIAL, spec, Values::F32(initial.clone())));
+                entries.push(entry(INITIAL, spec, TensorElements::F32(initial.clone())));
             }
         }
         Ok(entries)

@@ -90,7 +90,7 @@ impl MetricFamily for UpdatesFamily {
 
 /// One parameter before and after its step; `[n]` each.
 #[derive(Debug, Clone, Copy)]
-pub struct Step<'a> {
+pub struct ParameterUpdate<'a> {
     /// Values before.
     pub before: &'a [f32],
     /// Values after.
@@ -99,7 +99,7 @@ pub struct Step<'a> {
     pub grad: &'a [f32],
 }
 
-impl<'a> Step<'a> {
+impl<'a> ParameterUpdate<'a> {
     /// Some elements of it.
     fn part(self, range: Range<usize>) -> Self {
         let of = |values: &'a [f32]| &values[range.clone()];
@@ -184,14 +184,14 @@ impl PastCodes {
 impl Update {
     /// Counts a step of a parameter that is not rounded with one scale.
     #[must_use]
-    pub fn unstored(step: Step<'_>) -> Self {
+    pub fn unstored(step: ParameterUpdate<'_>) -> Self {
         Self { elements: step.grad.len() as u64, unchanged: unchanged(step), ..Self::default() }
     }
 
     /// Counts a step, and remembers its codes in `past` if oscillation is measured. Codes stay missing, and are
     /// forgotten, where a value has none, such as NaN in a format without NaN.
     #[must_use]
-    pub fn stored(step: Step<'_>, stored: Stored<'_>, past: Option<&mut PastCodes>) -> Self {
+    pub fn stored(step: ParameterUpdate<'_>, stored: Stored<'_>, past: Option<&mut PastCodes>) -> Self {
         let len = step.grad.len();
         let mut codes = vec![0; len];
         let known = past.as_deref().filter(|past| past.last.len() == len && past.earlier.len() == len);
@@ -247,8 +247,13 @@ impl Update {
 
     /// A part, on one thread; fills in the codes before the update. `past` are those of the step before the last, and
     /// of the last.
-    fn of_part(step: Step<'_>, stored: Stored<'_>, old: &mut [u16], past: Option<&[Vec<u16>; 2]>) -> Self {
-        let Step { before, after, grad } = step;
+    fn of_part(
+        step: ParameterUpdate<'_>,
+        stored: Stored<'_>,
+        old: &mut [u16],
+        past: Option<&[Vec<u16>; 2]>,
+    ) -> Self {
+        let ParameterUpdate { before, after, grad } = step;
         let pair = [stored.scale, 1.0 / stored.scale];
         let params = QuantParams::nearest(Scales::whole(&pair));
         let encoded = stored.format.encode_into(before, old, &params);
@@ -278,7 +283,7 @@ impl Update {
 }
 
 /// Elements whose gradient is not zero and whose value stayed.
-fn unchanged(Step { before, after, grad }: Step<'_>) -> u64 {
+fn unchanged(ParameterUpdate { before, after, grad }: ParameterUpdate<'_>) -> u64 {
     let stayed = |((a, b), g): ((&f32, &f32), &f32)| u32::from((a == b) & (*g != 0.0));
     let part = |((before, after), grad): ((&[f32], &[f32]), &[f32])| -> u64 {
         before.iter().zip(after).zip(grad).map(stayed).sum::<u32>().into()
@@ -292,7 +297,7 @@ fn returned([earlier, last]: &[Vec<u16>; 2], now: &[u16]) -> u64 {
     codes.map(|((earlier, last), now)| u32::from((earlier == now) & (last != now))).sum::<u32>().into()
 }
 
-fn codes_of(Step { before, after, grad }: Step<'_>, old: &[u16], new: &[u16]) -> Codes {
+fn codes_of(ParameterUpdate { before, after, grad }: ParameterUpdate<'_>, old: &[u16], new: &[u16]) -> Codes {
     let (mut with_gradient, mut stalled, mut flipped, mut sign_flipped) = (0u32, 0u32, 0u32, 0u32);
     for (((&old, &new), &g), (a, b)) in old.iter().zip(new).zip(grad).zip(before.iter().zip(after)) {
         let (moved, pushed) = (old != new, g != 0.0);
@@ -314,7 +319,7 @@ mod tests {
         CODES.iter().map(|(_, value)| value(codes)).collect()
     }
 
-    const STEP: Step<'_> = Step {
+    const STEP: ParameterUpdate<'_> = ParameterUpdate {
         before: &[1.0, 1.0, 1.0, -0.1, 0.0],
         after: &[1.0, 1.1, 2.0, 0.1, 0.0],
         grad: &[1.0, 1.0, 1.0, 1.0, 0.0],

@@ -19,7 +19,7 @@ use self::layouts::{Entries, Entry, is_mask, is_transposed, transposed};
 use super::layout::{Layout, ParamSpec};
 use crate::{
     checksums,
-    tensor_file::{self, Values},
+    tensor_file::{self, TensorElements},
 };
 use altgrad_base::{diagnostic::Diagnostic, files};
 
@@ -249,7 +249,7 @@ pub fn write_as(
     let entry = |key: String, shape: Vec<usize>, values: Vec<f32>| tensor_file::Entry {
         name: key,
         shape,
-        values: Values::F32(Arc::new(values)),
+        values: TensorElements::F32(Arc::new(values)),
     };
     let named = layout.specs.iter().zip(values).map(|(spec, values)| match spec.shape.as_slice() {
         &[outputs, inputs] if gpt2 && is_transposed(&spec.name) => {

@@ -54,7 +54,7 @@ pub type Faults = Arc<Mutex<Option<Diagnostic>>>;
 
 /// One launch: its kernel for vectors of four, and for one element at a time; all its scalars.
 #[derive(Debug, Clone)]
-pub struct Prepared {
+pub struct PreparedLaunch {
     /// The kernels.
     pub kernels: [Arc<PluginKernel>; 2],
     /// The scalars.
@@ -65,7 +65,7 @@ pub struct Prepared {
 #[derive(Debug)]
 pub struct UpdateCall {
     /// In order.
-    pub launches: Vec<Prepared>,
+    pub launches: Vec<PreparedLaunch>,
     /// Scale and inverse of each block of the parameter's grid.
     pub scales: Vec<[f32; 2]>,
     /// The kept tensors of the parameter.
@@ -124,7 +124,7 @@ impl UpdateCall {
             BufferRole::SCALES => scales.as_ref(),
             _ => None,
         };
-        for Prepared { kernels: [four, one], scalars } in &self.launches {
+        for PreparedLaunch { kernels: [four, one], scalars } in &self.launches {
             let kernel = if vectors { four } else { one };
             kernel.launch(&param.client, cubes(elements), scalars, buffer)?;
         }

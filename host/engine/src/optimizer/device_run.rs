@@ -10,7 +10,7 @@ use burn::backend::DispatchDevice;
 use burn::tensor::Device;
 use parking_lot::Mutex;
 
-use super::device_op::{Faults, Kept, Prepared, UpdateCall};
+use super::device_op::{Faults, Kept, PreparedLaunch, UpdateCall};
 use crate::{
     device::ComputeDevice,
     device_faults,
@@ -83,7 +83,7 @@ impl DeviceRun {
         kept: Arc<Mutex<Kept>>,
     ) -> Result<UpdateCall, Diagnostic> {
         let prepare = |launch: &Launch| {
-            Ok(Prepared { kernels: self.kernels(plugin, launch.op)?, scalars: launch.scalars.to_vec() })
+            Ok(PreparedLaunch { kernels: self.kernels(plugin, launch.op)?, scalars: launch.scalars.to_vec() })
         };
         let launches: Result<Vec<_>, PluginError> = launches.iter().map(prepare).collect();
         let launches = launches.map_err(|error| plugin.1.identity.failure(Fault::Plugin, &error))?;

@@ -6,7 +6,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::{OptimizerPlugin, instance::Identity};
 use altgrad_plugin_api::{Config, DType, ParamInfo, StateSpec};
 
-use super::stored_state::Storage;
+use super::stored_state::StateEncoding;
 use crate::{
     memory::StateBytes,
     model::{Layout, layout::ParamId},
@@ -19,7 +19,7 @@ pub struct OptimizerGroups {
     /// By parameter: the instance, and the factor of the learning rate.
     of: Vec<(usize, f64)>,
     /// The storage of states by their names; other states are stored as the optimizer declares.
-    storage: BTreeMap<String, Storage>,
+    storage: BTreeMap<String, StateEncoding>,
 }
 
 impl OptimizerGroups {
@@ -45,18 +45,18 @@ impl OptimizerGroups {
 
     /// The same optimizer with this storage of states, by their names.
     #[must_use]
-    pub fn with_storage(self, storage: BTreeMap<String, Storage>) -> Self {
+    pub fn with_storage(self, storage: BTreeMap<String, StateEncoding>) -> Self {
         Self { storage, ..self }
     }
 
     /// The storage of a state.
-    pub(super) fn storage(&self, state: &StateSpec) -> Result<Storage, Diagnostic> {
+    pub(super) fn storage(&self, state: &StateSpec) -> Result<StateEncoding, Diagnostic> {
         if let Some(storage) = self.storage.get(state.name.as_str()) {
             return Ok(storage.clone());
         }
         match state.dtype {
-            DType::F32 => Ok(Storage::F32),
-            DType::BF16 => Ok(Storage::Bf16),
+            DType::F32 => Ok(StateEncoding::F32),
+            DType::BF16 => Ok(StateEncoding::Bf16),
             other => {
                 let name = &self.identity().name;
                 let message = format!("optimizer `{name}` wants state `{}` in {other:?}", state.name);
@@ -79,7 +79,8 @@ impl OptimizerGroups {
             for state in plugin.states(&info).map_err(|error| error.at(&spec.name))? {
                 let storage = self.storage(&state).map_err(|error| error.at(&spec.name))?;
                 bytes.stored += storage.bytes(spec.len());
-                converted += if matches!(storage, Storage::F32) { 0.0 } else { 4.0 * spec.len() as f64 };
+                converted +=
+                    if matches!(storage, StateEncoding::F32) { 0.0 } else { 4.0 * spec.len() as f64 };
             }
             bytes.converted = bytes.converted.max(converted);
         }

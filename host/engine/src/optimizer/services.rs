@@ -14,7 +14,7 @@ use burn::tensor::{Device, Tensor};
 
 use crate::{
     tensor::{self, fp32},
-    tensor_file::Values,
+    tensor_file::TensorElements,
 };
 
 /// The tensor library on a device. An optimizer calls it, but it executes the host's code only.
@@ -140,12 +140,16 @@ impl DeviceStates {
     ///
     /// # Errors
     /// The device failed.
-    pub(super) fn values(&self) -> Result<Vec<Values>, Diagnostic> {
+    pub(super) fn values(&self) -> Result<Vec<TensorElements>, Diagnostic> {
         let elements = self.shape.iter().product();
         if self.tensors.len() == self.initial.len() {
-            return self.tensors.iter().map(|state| Values::of(state.clone().reshape([elements]))).collect();
+            return self
+                .tensors
+                .iter()
+                .map(|state| TensorElements::of(state.clone().reshape([elements])))
+                .collect();
         }
-        Ok(self.initial.iter().map(|&value| Values::F32(Arc::new(vec![value; elements]))).collect())
+        Ok(self.initial.iter().map(|&value| TensorElements::F32(Arc::new(vec![value; elements]))).collect())
     }
 
     /// The elements of one, `[n]`.

@@ -9,12 +9,12 @@ use burn::tensor::Tensor;
 
 use super::{
     OptimizerState, services,
-    stored_state::{Storage, StoredState},
+    stored_state::{StateEncoding, StoredState},
 };
 use crate::{
     model::{Params, layout::ParamId},
     tensor,
-    tensor_file::{TensorFile, Values},
+    tensor_file::{TensorElements, TensorFile},
 };
 
 /// The random bits of states are those of tensors from this number on: roundings of a step use lower ones. Numbers are below 2^32.
@@ -34,7 +34,7 @@ pub struct OptimizerBuffer {
     /// Extents, if they are not the parameter's.
     pub shape: Option<Vec<usize>>,
     /// Elements.
-    pub values: Values,
+    pub values: TensorElements,
 }
 
 impl OptimizerState {
@@ -52,12 +52,12 @@ impl OptimizerState {
             for (index, spec) in specs.iter().enumerate() {
                 let (stored_as, bytes) = match (self.states[id].get(index), &self.on_device[id]) {
                     (Some(state), _) => (state.storage_name(), state.bytes()),
-                    (None, Some(kept)) => (Storage::F32.name(), 4 * kept.elements()),
+                    (None, Some(kept)) => (StateEncoding::F32.name(), 4 * kept.elements()),
                     (None, None) => continue,
                 };
                 let entry = all.entry(spec.name.to_string()).or_insert_with(|| (stored_as.clone(), 0));
                 // Small states may be f32 where others are not.
-                if entry.0 == Storage::F32.name() {
+                if entry.0 == StateEncoding::F32.name() {
                     entry.0 = stored_as;
                 }
                 entry.1 += bytes;
@@ -72,15 +72,18 @@ impl OptimizerState {
     /// The device failed.
     pub fn states(&self, id: ParamId) -> Result<Vec<OptimizerBuffer>, Diagnostic> {
         let names = || self.specs[id].iter().map(|spec| spec.name.as_str());
-        let whole =
-            |(name, values): (&str, Values)| OptimizerBuffer { name: name.into(), shape: None, values };
+        let whole = |(name, values): (&str, TensorElements)| OptimizerBuffer {
+            name: name.into(),
+            shape: None,
+            values,
+        };
         if let Some(states) = self.on_device[id].as_ref().filter(|_| self.states[id].is_empty()) {
             return Ok(names().zip(states.values()?).map(whole).collect());
         }
         #[cfg(feature = "gpu")]
         if let Some(device) = self.device.as_ref().filter(|_| self.states[id].is_empty()) {
             return Ok(names()
-                .zip(device.read_states(id)?.into_iter().map(Values::F32))
+                .zip(device.read_states(id)?.into_iter().map(TensorElements::F32))
                 .map(whole)
                 .collect());
         }

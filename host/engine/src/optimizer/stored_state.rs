@@ -11,12 +11,12 @@ use altgrad_plugin_api::RandomKey;
 use super::code_storage::{CodeStorage, Coded};
 use crate::{
     tensor::bf16,
-    tensor_file::{OTHER_RUN, TensorFile, Values},
+    tensor_file::{OTHER_RUN, TensorElements, TensorFile},
 };
 
 /// The type that a state is stored in.
 #[derive(Debug, Clone)]
-pub enum Storage {
+pub enum StateEncoding {
     /// 4 bytes per element.
     F32,
     /// 2 bytes per element, rounded to nearest, ties to even.
@@ -25,7 +25,7 @@ pub enum Storage {
     Codes(Arc<CodeStorage>),
 }
 
-impl Storage {
+impl StateEncoding {
     /// Bytes of a state of that many elements.
     #[must_use]
     pub fn bytes(&self, elements: usize) -> f64 {
@@ -68,14 +68,14 @@ impl StoredState {
     ///
     /// # Errors
     /// The format's plugin failed.
-    pub fn new(storage: &Storage, elements: usize, initial: f32) -> Result<Self, Diagnostic> {
+    pub fn new(storage: &StateEncoding, elements: usize, initial: f32) -> Result<Self, Diagnostic> {
         let mut state = match storage {
-            Storage::F32 => return Ok(Self::F32(Arc::new(vec![initial; elements]))),
-            Storage::Codes(storage) if elements < storage.min_size => {
+            StateEncoding::F32 => return Ok(Self::F32(Arc::new(vec![initial; elements]))),
+            StateEncoding::Codes(storage) if elements < storage.min_size => {
                 return Ok(Self::F32(Arc::new(vec![initial; elements])));
             }
-            Storage::Bf16 => Self::Bf16(Arc::new(vec![0; elements])),
-            Storage::Codes(storage) => {
+            StateEncoding::Bf16 => Self::Bf16(Arc::new(vec![0; elements])),
+            StateEncoding::Codes(storage) => {
                 Self::Codes { storage: storage.clone(), coded: Coded::new(storage, elements) }
             }
         };
@@ -87,9 +87,9 @@ impl StoredState {
     #[must_use]
     pub fn storage_name(&self) -> String {
         match self {
-            Self::F32(_) => Storage::F32.name(),
-            Self::Bf16(_) => Storage::Bf16.name(),
-            Self::Codes { storage, .. } => Storage::Codes(storage.clone()).name(),
+            Self::F32(_) => StateEncoding::F32.name(),
+            Self::Bf16(_) => StateEncoding::Bf16.name(),
+            Self::Codes { storage, .. } => StateEncoding::Codes(storage.clone()).name(),
         }
     }
 
@@ -147,18 +147,16 @@ impl StoredState {
 
     /// The tensors of a checkpoint: the suffix of the state's name, extents if they are not the parameter's, elements.
     #[must_use]
-    pub fn entries(&self) -> Vec<(&'static str, Option<Vec<usize>>, Values)> {
+    pub fn entries(&self) -> Vec<(&'static str, Option<Vec<usize>>, TensorElements)> {
         match self {
-            Self::F32(values) => vec![("", None, Values::F32(values.clone()))],
-            Self::Bf16(bits) => vec![("", None, Values::Bf16(bits.clone()))],
+            Self::F32(values) => vec![("", None, TensorElements::F32(values.clone()))],
+            Self::Bf16(bits) => vec![("", None, TensorElements::Bf16(bits.clone()))],
             Self::Codes { storage, coded } => {
                 let shape = storage.is_packed().then(|| vec![coded.codes.len()]);
-                let mut entries = vec![("", shape, Values::U8(coded.codes.clone()))];
-                entries.extend(
-                    coded.block_values().map(|(suffix, values)| {
-                        (suffix, Some(vec![values.len()]), Values::F32(values.clone()))
-                    }),
-                );
+                let mut entries = vec![("", shape, TensorElements::U8(coded.codes.clone()))];
+                entries.extend(coded.block_values().map(|(suffix, values)| {
+                    (suffix, Some(vec![values.len()]), TensorElements::F32(values.clone()))
+                }));
                 entries
             }
         }

@@ -11,7 +11,7 @@ use burn::tensor::Tensor;
 use super::{
     groups::{OptimizerGroups, extents, param_info},
     services::{self, DeviceStates},
-    stored_state::{Storage, StoredState},
+    stored_state::{StateEncoding, StoredState},
     subscriber::{UpdateEvent, UpdateSubscriber, UpdatedValues},
 };
 use crate::{
@@ -85,10 +85,10 @@ impl OptimizerState {
         let (scope, wanted) = (plugin.scope(&info)?, plugin.states(&info)?);
         let storage = wanted.iter().map(|state| self.groups.storage(state)).collect::<Result<Vec<_>, _>>()?;
         let on_device = scope == Scope::SERVICES;
-        let stored = if on_device && storage.iter().all(|storage| matches!(storage, Storage::F32)) {
+        let stored = if on_device && storage.iter().all(|storage| matches!(storage, StateEncoding::F32)) {
             Vec::new()
         } else {
-            let new = |(spec_of_state, storage): (&StateSpec, &Storage)| {
+            let new = |(spec_of_state, storage): (&StateSpec, &StateEncoding)| {
                 StoredState::new(storage, spec.len(), spec_of_state.initial as f32)
             };
             wanted.iter().zip(&storage).map(new).collect::<Result<_, _>>()?

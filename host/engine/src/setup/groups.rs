@@ -15,7 +15,8 @@ use super::rounding::HEAD;
 use crate::{
     model::Layout,
     optimizer::{
-        OptimizerGroups, code_storage::CodeStorage, range_expansion::RangeExpansion, stored_state::Storage,
+        OptimizerGroups, code_storage::CodeStorage, range_expansion::RangeExpansion,
+        stored_state::StateEncoding,
     },
     quant::ScaleRule,
 };
@@ -104,10 +105,10 @@ fn names(layout: &Layout) -> String {
 }
 
 /// The storage of a state that the run file requests at `key`.
-fn storage(choice: &StateStorage, key: &str, registry: &Registry) -> Result<Storage, KeyedDiagnostic> {
+fn storage(choice: &StateStorage, key: &str, registry: &Registry) -> Result<StateEncoding, KeyedDiagnostic> {
     let codes = match choice {
-        StateStorage::Float(StateFloat::F32) => return Ok(Storage::F32),
-        StateStorage::Float(StateFloat::Bf16) => return Ok(Storage::Bf16),
+        StateStorage::Float(StateFloat::F32) => return Ok(StateEncoding::F32),
+        StateStorage::Float(StateFloat::Bf16) => return Ok(StateEncoding::Bf16),
         StateStorage::Codes(codes) => codes,
     };
     let key = format!("{key}.format");
@@ -134,7 +135,7 @@ fn storage(choice: &StateStorage, key: &str, registry: &Registry) -> Result<Stor
         RangeExpansion { fraction, target_ratio: largest * largest / 2.0 }
     });
     let (block, min_size) = (codes.block, codes.min_size);
-    Ok(Storage::Codes(Arc::new(CodeStorage {
+    Ok(StateEncoding::Codes(Arc::new(CodeStorage {
         format,
         grid,
         bits,

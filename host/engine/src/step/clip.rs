@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 
 use crate::{
     fused_ops,
-    metrics::gradients::{self, Moments},
+    metrics::gradients::{self, GradientSums},
     read_back::ReadBack,
 };
 
@@ -43,8 +43,8 @@ pub struct GradNorm {
 impl GradNorm {
     /// The norms of gradients that are not clipped.
     #[must_use]
-    pub fn unclipped(moments: &[Moments]) -> Self {
-        let before = moments.iter().map(Moments::square).sum::<f64>().sqrt();
+    pub fn unclipped(moments: &[GradientSums]) -> Self {
+        let before = moments.iter().map(GradientSums::square).sum::<f64>().sqrt();
         Self { before, after: before, factor: 1.0 }
     }
 }
@@ -55,7 +55,7 @@ impl GradNorm {
 /// The device failed.
 pub fn clip(
     grads: &mut [Tensor<1>],
-    moments: &[Moments],
+    moments: &[GradientSums],
     limits: ClipLimits,
 ) -> Result<GradNorm, Diagnostic> {
     if limits.value == 0.0 {
@@ -79,7 +79,7 @@ fn by_value(grads: &mut [Tensor<1>], limit: f32) {
 }
 
 /// Scales all gradients by `min(1, limit / (norm + 1e-6))`; a `limit` of 0 disables it.
-fn by_global_norm(grads: &mut [Tensor<1>], moments: &[Moments], limit: f64) -> GradNorm {
+fn by_global_norm(grads: &mut [Tensor<1>], moments: &[GradientSums], limit: f64) -> GradNorm {
     let unclipped = GradNorm::unclipped(moments);
     let before = unclipped.before;
     let coefficient = limit / (before + EPS);

@@ -140,7 +140,7 @@ pub fn record_metrics(
     elapsed: Duration,
 ) {
     let (config, layout) = (&setup.config, &state.params.layout);
-    let training = metrics::training::Step {
+    let training = metrics::training::TrainingScalars {
         loss: outputs.loss,
         grad_norm: update.norm.map(|norm| [norm.before, norm.after]),
         lr: update.lr,

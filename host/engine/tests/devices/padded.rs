@@ -19,7 +19,7 @@ use altgrad_engine::{
         ops::MetricOps,
         update_counts::Counting,
     },
-    optimizer::device_op::{Faults, Kept, Prepared, UpdateCall, UpdateOps},
+    optimizer::device_op::{Faults, Kept, PreparedLaunch, UpdateCall, UpdateOps},
     quant::{
         DeviceFormat, FakeQuantParams, HistogramCollector, ScaleRule, ScaleSource, code_table::CodeTable,
         fake_quant::FakeQuantOps, histogram_kernel,
@@ -203,7 +203,7 @@ fn padding_is_not_updated() {
             let text = plugin.kernel(op, &KernelTarget { vector, ..target.clone() }).unwrap().unwrap();
             Arc::new(PluginKernel::new(text))
         };
-        let prepare = |launch: &altgrad_plugin_api::Launch| Prepared {
+        let prepare = |launch: &altgrad_plugin_api::Launch| PreparedLaunch {
             kernels: [4, 1].map(|vector| kernel(launch.op, vector)),
             scalars: launch.scalars.to_vec(),
         };

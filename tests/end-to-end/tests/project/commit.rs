@@ -20,7 +20,7 @@ struct Script {
 }
 
 /// The script's output for cargo.
-struct Told {
+struct BuildFacts {
     commit: String,
     watched: Vec<PathBuf>,
 }
@@ -60,7 +60,7 @@ impl Script {
         root
     }
 
-    fn run(&self, root: &Path, path: Option<&str>, given: Option<&str>) -> Told {
+    fn run(&self, root: &Path, path: Option<&str>, given: Option<&str>) -> BuildFacts {
         let mut command = outside_of_hooks(&self.program);
         command.env("CARGO_MANIFEST_DIR", root.join("host/cli")).env_remove("ALTGRAD_COMMIT");
         path.map(|path| command.env("PATH", path));
@@ -68,7 +68,7 @@ impl Script {
         let said = String::from_utf8_lossy(&ran(&mut command).stdout).into_owned();
         let all = |key: &str| said.lines().filter_map(|line| line.strip_prefix(key)).collect::<Vec<_>>();
         let watched = all("cargo::rerun-if-changed=").into_iter().filter(|path| *path != "build.rs");
-        Told {
+        BuildFacts {
             commit: all("cargo::rustc-env=ALTGRAD_COMMIT=").concat(),
             watched: watched.map(PathBuf::from).collect(),
         }

@@ -4,27 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::sources::files_named;
 
-/// One of them is the engine's, or the engine uses both: renamed with its step.
-const ENGINE: &str = "the engine";
-
 /// Names that several crates define, with the reason.
 const SHARED: &[(&str, &str)] = &[
     ("Alert", "a sink's view of an alert"),
-    ("Comparison", ENGINE),
-    ("Estimate", ENGINE),
     ("Grid", "a plugin's view of a grid, with the scales of blocks"),
     ("Histogram", "a sink's view of a histogram"),
-    ("Layout", ENGINE),
-    ("Matrix", ENGINE),
-    ("Measured", ENGINE),
-    ("Moments", ENGINE),
-    ("ObservedFormat", ENGINE),
-    ("Prepared", ENGINE),
-    ("QuantStats", ENGINE),
-    ("Scaling", ENGINE),
-    ("Step", ENGINE),
-    ("Storage", ENGINE),
-    ("Values", ENGINE),
+    ("Matrix", "a plugin's view of a matrix"),
+    ("QuantStats", "a plugin's statistics of a call, which the engine adds up with a scale"),
+    ("Scaling", "how a scale follows from values, and in the engine also when"),
 ];
 
 /// Device code, whose types have the names of those that they are on a device.
@@ -62,7 +49,7 @@ fn a_name_of_a_public_type_has_one_meaning() {
         .map(|(name, files)| format!("{name}: {}", files.iter().cloned().collect::<Vec<_>>().join(", ")))
         .collect();
     assert!(several.is_empty(), "rename all but one, or list the reason:\n{}", several.join("\n"));
-    let is_single = |(name, why): &&(&str, &str)| *why != ENGINE && !names.contains_key(*name);
+    let is_single = |(name, _): &&(&str, &str)| !names.contains_key(*name);
     let single: Vec<&str> = SHARED.iter().filter(is_single).map(|(name, _)| *name).collect();
     assert!(single.is_empty(), "one definition is left, so remove from the list: {single:?}");
 }
