@@ -1,29 +1,13 @@
 //! The metrics of a run with everything on: announced, recorded, defined and in the reference.
-//!
-//! Needs the staged plugins: `cargo xtask test` says where they are.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+use std::collections::BTreeSet;
 
-use std::{collections::BTreeSet, fs, time::Duration};
-
-use altgrad_end_to_end::stage;
-use altgrad_engine::{metrics::MetricRecord, setup::ReadyRun, step};
+use altgrad_engine::{metrics::MetricRecord, setup::ReadyRun};
 use altgrad_metrics::{Due, MetricId, ValueShape, families, reference};
-use tempfile::TempDir;
 
-const EVERYTHING: &str = r#"
-[run]
-name = "everything"
-device = "cpu"
-[data]
-dataset = "text:CORPUS"
-tokenizer = "char"
-block_size = 8
-batch_size = 2
-[model]
-n_layer = 1
-n_head = 2
-n_embd = 8
+use super::{built, take};
+
+const EVERYTHING: &str = r#"n_layer = 1
 [train]
 max_steps = 4
 warmup_steps = 1
@@ -51,36 +35,13 @@ fn ready(master: &str) -> ReadyRun {
 
 /// The same with further tables.
 fn ready_with(master: &str, tables: &str) -> ReadyRun {
-    let plugins = stage().join("plugins");
-    let folder = TempDir::new().unwrap();
-    let corpus = folder.path().join("corpus.txt");
-    fs::write(&corpus, "the quick brown fox jumps over the lazy dog\n".repeat(20)).unwrap();
-    let path = folder.path().join("run.toml");
     let master = format!("[quant]\nmaster_weights = \"{master}\"");
-    let text = EVERYTHING.replace("CORPUS", corpus.to_str().unwrap()).replace("[quant]", &master);
-    fs::write(&path, format!("{text}\n{tables}[plugins]\ndir = {plugins:?}\n")).unwrap();
-    let (config, source) = altgrad_config::load(&path, &[]).unwrap();
-    ReadyRun::build(config, &source).unwrap()
+    built(&format!("{}\n{tables}", EVERYTHING.replace("[quant]", &master))).unwrap()
 }
 
 /// The records of the first steps.
 fn records(run: &mut ReadyRun) -> Vec<MetricRecord> {
-    let ReadyRun { setup, state, update_metrics, .. } = run;
-    let record = |number| {
-        let mut record = MetricRecord::new(number);
-        state.quant.state.step = number;
-        let (grads, reading) = step::compute_gradients(setup, state, number, None).unwrap();
-        let update = step::apply_update(setup, (state, update_metrics), number, grads, &reading).unwrap();
-        step::record_metrics(
-            &mut record,
-            setup,
-            (state, update_metrics),
-            (&reading, &update),
-            Duration::from_secs(1),
-        );
-        record
-    };
-    (0..4).map(record).collect()
+    (0..4).map(|number| take(run, number).0).collect()
 }
 
 #[test]
@@ -140,6 +101,7 @@ mod subscribers {
     use altgrad_engine::{
         metrics::update_metrics::UpdateMetrics,
         optimizer::{UpdateEvent, UpdateSubscriber, Wanted},
+        step,
     };
 
     use super::*;

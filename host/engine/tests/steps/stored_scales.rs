@@ -1,12 +1,9 @@
 //! Weights without master weights: a scale changes by its rule alone, and the mean of stochastic rounding is exact
 //! (docs/numerics.md, section 5.4).
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::sync::Arc;
 
-use altgrad_config::{DeviceChoice, MasterWeightsChoice, PluginsSection, PrecisionChoice, SteChoice};
-use altgrad_end_to_end::stage;
+use altgrad_config::{DeviceChoice, MasterWeightsChoice, PrecisionChoice, SteChoice};
 use altgrad_engine::{
     device::ComputeDevice,
     quant::{
@@ -14,9 +11,10 @@ use altgrad_engine::{
         end_of_range, target_on_grid,
     },
 };
-use altgrad_loader::{FormatPlugin, Registry};
 use altgrad_plugin_api::{Rounding, ValueGrid};
 use burn::tensor::{Tensor, TensorData};
+
+use super::plugin;
 
 const LAYER: usize = 0;
 const FORMATS: [&str; 5] = ["E1M6", "E3M4", "E4M3", "E5M2", "E7M0"];
@@ -49,12 +47,6 @@ const DYNAMIC: MakeScaling = |rule, grid| {
     let (margin, group) = (rule.scaling.margin, rule.group);
     Scaling::Dynamic(ScaleRule::max(target_on_grid(grid, rule.range.target, margin), margin, false, group))
 };
-
-fn plugin(format: &str) -> FormatPlugin {
-    let dir = Some(stage().join("plugins").display().to_string());
-    let registry = Registry::open(&PluginsSection { dir, ..PluginsSection::default() }).unwrap();
-    FormatPlugin::make(&registry, "test", format).unwrap_or_else(|(_, error)| panic!("{error}"))
-}
 
 impl Weight {
     /// Rounds the initial values, in rows of `width`; `margin` and `group` are the rule's.

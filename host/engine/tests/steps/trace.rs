@@ -1,38 +1,19 @@
 //! A traced step is the step itself, the trace shows what the step computed, and provenance names the first tensor that is not
 //! finite.
-//!
-//! Needs the staged plugins: `cargo xtask test` says where they are.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-use std::{fs, time::Duration};
-
-use altgrad_end_to_end::stage;
 use altgrad_engine::{
     debug::provenance::{self, Provenance},
-    metrics::MetricRecord,
     passes::Observers,
     setup::ReadyRun,
     step, tensor,
     trace::{Phase, TensorPlace, Trace, TracedTensor},
 };
-use tempfile::TempDir;
+
+use super::finish;
 
 /// Everything that could tell a traced step from an untraced one: dropout, biases, several micro-batches, stochastic rounding of all
 /// roles, scales with a memory.
-const RUN: &str = r#"
-[run]
-name = "trace"
-device = "cpu"
-[data]
-dataset = "text:CORPUS"
-tokenizer = "char"
-block_size = 8
-batch_size = 2
-[model]
-n_layer = 2
-n_head = 2
-n_embd = 8
+const RUN: &str = r#"n_layer = 2
 bias = true
 dropout = 0.1
 [train]
@@ -53,32 +34,16 @@ const ROUNDING: &str = "weight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E5M2\
     scaling = { amax = \"delayed\", window = 2 }\n";
 
 fn build(text: &str) -> ReadyRun {
-    let plugins = stage().join("plugins");
-    let folder = TempDir::new().unwrap();
-    let corpus = folder.path().join("corpus.txt");
-    fs::write(&corpus, "the quick brown fox jumps over the lazy dog\n".repeat(20)).unwrap();
-    let path = folder.path().join("run.toml");
-    let text = text.replace("CORPUS", corpus.to_str().unwrap());
-    fs::write(&path, format!("{text}\n[plugins]\ndir = {plugins:?}\n")).unwrap();
-    let (config, source) = altgrad_config::load(&path, &[]).unwrap();
-    ReadyRun::build(config, &source).unwrap()
+    super::built(text).unwrap()
 }
 
 /// Takes a step; returns its metrics as bits, without the machine's times, and the origin of non-finite values.
 fn take(run: &mut ReadyRun, number: u64, trace: Option<&Trace>) -> (Vec<(String, u64)>, Option<Provenance>) {
-    let ReadyRun { setup, state, update_metrics, .. } = run;
-    let mut record = MetricRecord::new(number);
-    state.quant.state.step = number;
-    let (grads, reading) = step::compute_gradients(setup, state, number, trace).unwrap();
-    let origin = (!reading.is_finite()).then(|| provenance::find(setup, state, number).unwrap());
-    let update = step::apply_update(setup, (state, update_metrics), number, grads, &reading).unwrap();
-    step::record_metrics(
-        &mut record,
-        setup,
-        (state, update_metrics),
-        (&reading, &update),
-        Duration::from_secs(1),
-    );
+    run.state.quant.state.step = number;
+    let computed = step::compute_gradients(&run.setup, &mut run.state, number, trace).unwrap();
+    let is_finite = computed.1.is_finite();
+    let origin = (!is_finite).then(|| provenance::find(&run.setup, &run.state, number).unwrap());
+    let (record, _) = finish(run, number, computed);
     let timing = |name: &str| name.contains("step_ms") || name.contains("tokens_per_s");
     let values = record.values.into_iter().map(|(id, value)| (id.to_string(), value));
     let values = values.filter(|(name, _)| !timing(name));

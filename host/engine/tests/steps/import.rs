@@ -1,8 +1,6 @@
 //! Weights of other programs, compared with Hugging Face's logits: `fixtures/gpt2` describes how they
 //! were recorded.
 
-#![allow(clippy::unwrap_used)]
-
 use std::{fs, path::PathBuf};
 
 use altgrad_config::GeluChoice;

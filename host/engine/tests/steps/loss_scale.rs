@@ -1,71 +1,20 @@
 //! Loss scaling of whole steps: invariants, and the effects of an overflow.
-//!
-//! Needs the staged plugins: `cargo xtask test` says where they are.
-
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-use std::{fs, time::Duration};
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_end_to_end::stage;
-use altgrad_engine::{
-    metrics::MetricRecord, setup::ReadyRun, state::DynamicLossScale, step, step::AppliedUpdate,
-};
-use tempfile::TempDir;
+use altgrad_engine::{metrics::MetricRecord, setup::ReadyRun, state::DynamicLossScale, step::AppliedUpdate};
 
-const RUN: &str = r#"
-[run]
-name = "scaled"
-device = "cpu"
-[data]
-dataset = "text:CORPUS"
-tokenizer = "char"
-block_size = 8
-batch_size = 2
-[model]
-n_layer = 1
-n_head = 2
-n_embd = 8
-[train]
-max_steps = 4
-warmup_steps = 1
-grad_accum = 2
-loss_scale = SCALE
-"#;
+use super::take;
 
-/// A run with a loss scale and further sections.
-fn ready(scale: &str, sections: &str) -> ReadyRun {
-    built(scale, sections).unwrap()
+/// The run with a loss scale and further tables, or the reason of its refusal.
+fn built(scale: &str, tables: &str) -> Result<ReadyRun, Diagnostic> {
+    super::built(&format!(
+        "n_layer = 1\n[train]\nmax_steps = 4\nwarmup_steps = 1\ngrad_accum = 2\nloss_scale = {scale}\n\n{tables}"
+    ))
 }
 
-/// The same, or the reason of its refusal.
-fn built(scale: &str, sections: &str) -> Result<ReadyRun, Diagnostic> {
-    let plugins = stage().join("plugins");
-    let folder = TempDir::new().unwrap();
-    let corpus = folder.path().join("corpus.txt");
-    fs::write(&corpus, "the quick brown fox jumps over the lazy dog\n".repeat(20)).unwrap();
-    let path = folder.path().join("run.toml");
-    let text = RUN.replace("CORPUS", corpus.to_str().unwrap()).replace("SCALE", scale);
-    fs::write(&path, format!("{text}\n{sections}\n[plugins]\ndir = {plugins:?}\n")).unwrap();
-    let (config, source) = altgrad_config::load(&path, &[]).unwrap();
-    ReadyRun::build(config, &source)
-}
-
-/// Takes a step.
-fn take(run: &mut ReadyRun, number: u64) -> (MetricRecord, AppliedUpdate) {
-    let ReadyRun { setup, state, update_metrics, .. } = run;
-    let mut record = MetricRecord::new(number);
-    state.quant.state.step = number;
-    let (grads, reading) = step::compute_gradients(setup, state, number, None).unwrap();
-    let update = step::apply_update(setup, (state, update_metrics), number, grads, &reading).unwrap();
-    step::record_metrics(
-        &mut record,
-        setup,
-        (state, update_metrics),
-        (&reading, &update),
-        Duration::from_secs(1),
-    );
-    (record, update)
+/// The same without a refusal.
+fn ready(scale: &str, tables: &str) -> ReadyRun {
+    built(scale, tables).unwrap()
 }
 
 /// The bits of the weights.

@@ -1,12 +1,9 @@
-//! Sites: scales that follow from earlier steps, and the statistics of other arithmetic than the formats' own. Needs the staged plugins: `cargo xtask test` says where they are.
-
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+//! Sites: scales that follow from earlier steps, and the statistics of other arithmetic than the formats' own.
 
 use std::sync::Arc;
 
 use altgrad_casts::{Range, Storage, ZeroBlock};
-use altgrad_config::{PluginsSection, SteChoice};
-use altgrad_end_to_end::stage;
+use altgrad_config::SteChoice;
 use altgrad_engine::{
     device::ComputeDevice,
     quant::{
@@ -14,28 +11,24 @@ use altgrad_engine::{
         Role, ScaleRule, ScaleSource, Scaling, TensorQuantizer, fake_quant,
     },
 };
-use altgrad_loader::{FormatPlugin, Registry};
 use altgrad_plugin_api::Rounding;
 use burn::tensor::{Tensor, TensorData};
+
+use super::plugin;
 
 /// The formats on the CPU.
 struct Bench {
     device: ComputeDevice,
-    registry: Registry,
 }
 
 impl Bench {
     fn new() -> Self {
-        let dir = Some(stage().join("plugins").display().to_string());
-        let section = PluginsSection { dir, ..PluginsSection::default() };
-        Self { device: ComputeDevice::cpu(), registry: Registry::open(&section).unwrap() }
+        Self { device: ComputeDevice::cpu() }
     }
 
     fn format(&self, name: &str) -> Arc<DeviceFormat> {
-        let plugin =
-            FormatPlugin::make(&self.registry, "test", name).unwrap_or_else(|(_, error)| panic!("{error}"));
         let modes = [Rounding::NEAREST_EVEN, Rounding::NEAREST_AWAY];
-        DeviceFormat::new(Arc::new(plugin), &self.device, &modes).unwrap()
+        DeviceFormat::new(Arc::new(plugin(name)), &self.device, &modes).unwrap()
     }
 
     fn site(&self, format: &str, scaling: Scaling) -> TensorQuantizer {
