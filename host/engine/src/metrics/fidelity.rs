@@ -123,29 +123,13 @@ pub fn agreement(requested: &RequestedSums, values: &Values) -> Result<Vec<Agree
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use altgrad_config::{MetricsSection, ModelSection};
+    use altgrad_config::MetricsSection;
 
-    use super::*;
-    use crate::{
-        device::ComputeDevice,
-        model::{GptShape, Layout},
-        quant::QuantPlan,
-        tensor,
+    use super::{
+        super::testing::{flat, layout, value},
+        *,
     };
-
-    fn layout() -> Layout {
-        let mut layout = Layout::new(&GptShape::new(&ModelSection::default(), 8, 10));
-        layout.specs.truncate(2);
-        layout
-    }
-
-    fn flat(values: &[f32]) -> Tensor<1> {
-        tensor::flat(values.to_vec(), &ComputeDevice::cpu().tensors)
-    }
-
-    fn value(row: &MetricRecord, name: &str) -> Option<f64> {
-        row.values.iter().find(|(id, _)| id.to_string() == name).map(|(_, value)| *value)
-    }
+    use crate::quant::QuantPlan;
 
     #[test]
     fn fidelity_by_hand() {

@@ -105,29 +105,13 @@ pub(super) fn elements(tensor: &Tensor<1>) -> f64 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use altgrad_config::{MetricsSection, ModelSection};
+    use altgrad_config::MetricsSection;
 
-    use super::*;
-    use crate::{
-        device::ComputeDevice,
-        model::{GptShape, Layout},
-        quant::QuantPlan,
-        tensor,
+    use super::{
+        super::testing::{flat, layout, value},
+        *,
     };
-
-    fn layout() -> Layout {
-        let mut layout = Layout::new(&GptShape::new(&ModelSection::default(), 8, 10));
-        layout.specs.truncate(2);
-        layout
-    }
-
-    fn flat(values: &[f32]) -> Tensor<1> {
-        tensor::flat(values.to_vec(), &ComputeDevice::cpu().tensors)
-    }
-
-    fn value(row: &MetricRecord, name: &str) -> Option<f64> {
-        row.values.iter().find(|(id, _)| id.to_string() == name).map(|(_, value)| *value)
-    }
+    use crate::quant::QuantPlan;
 
     #[test]
     fn by_parameter_by_hand() {

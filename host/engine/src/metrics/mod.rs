@@ -32,6 +32,8 @@ pub mod spectrum;
 pub mod speed;
 #[cfg(feature = "gpu")]
 mod sums_kernel;
+#[cfg(test)]
+mod testing;
 pub mod training;
 pub mod ulp_distance;
 pub mod ulp_from_init;

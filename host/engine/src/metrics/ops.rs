@@ -142,12 +142,8 @@ pub fn agreement(a: &Tensor<1>, b: &Tensor<1>) -> Tensor<1> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::*;
-    use crate::{device::ComputeDevice, tensor};
-
-    fn flat(values: &[f32]) -> Tensor<1> {
-        tensor::flat(values.to_vec(), &ComputeDevice::cpu().tensors)
-    }
+    use super::{super::testing::flat, *};
+    use crate::tensor;
 
     #[test]
     fn moments_by_hand() {

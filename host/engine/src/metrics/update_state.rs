@@ -150,10 +150,10 @@ impl UpdateMetrics {
 mod tests {
     use std::path::Path;
 
-    use altgrad_config::{MetricsSection, ModelSection};
+    use altgrad_config::MetricsSection;
 
-    use super::*;
-    use crate::{metrics::update_counts::UpdateCounts, model::GptShape, tensor_file};
+    use super::{super::testing::layout, *};
+    use crate::{metrics::update_counts::UpdateCounts, tensor_file};
 
     fn names(entries: &[Entry]) -> Vec<&str> {
         entries.iter().map(|entry| entry.name.as_str()).collect()
@@ -161,8 +161,7 @@ mod tests {
 
     #[test]
     fn a_checkpoint_holds_what_a_device_has_counted_and_a_resumed_run_continues_with_it() {
-        let mut layout = Layout::new(&GptShape::new(&ModelSection::default(), 8, 10));
-        layout.specs.truncate(2);
+        let layout = layout();
         let spec = &layout.specs[0];
         let numbers = |number| PackedInts::new(vec![number; spec.len()]);
         let memory = ElementMemory { last: numbers(3), earlier: numbers(5), dead: numbers(1) };
