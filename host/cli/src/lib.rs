@@ -23,6 +23,7 @@ mod ffi;
 mod formats;
 mod init;
 mod install;
+mod log;
 mod plugins;
 mod progress;
 mod raw_f32;
@@ -42,11 +43,7 @@ mod wandb_upload;
 mod watch;
 mod weights;
 
-use std::{
-    io::{IsTerminal, stderr},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
 use altgrad_base::{diagnostic::Diagnostic, eprintln, print};
 use altgrad_config::DeviceChoice;
@@ -206,7 +203,7 @@ pub fn main() -> ExitCode {
     if !matches!(command, Command::Plugins(PluginsCommand::CheckOne(_))) {
         supervise::prepare();
     }
-    start_log();
+    log::start();
     let execute = || check_threads().and_then(|()| execute(command));
     let failed = |diagnostic: Diagnostic| {
         eprintln!("{diagnostic}");
@@ -219,17 +216,6 @@ pub fn main() -> ExitCode {
     };
     supervise::end();
     code
-}
-
-fn start_log() {
-    // Module paths help readers of a debug log; a warning to a user is about the run.
-    let asked = tracing_subscriber::EnvFilter::try_from_env("ALTGRAD_LOG");
-    let with_target = asked.is_ok();
-    let filter = asked.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,wgpu_hal=off"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(with_target);
-    // https://no-color.org: set to anything but nothing.
-    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    log.with_ansi(stderr().is_terminal() && !no_color).with_writer(stderr).without_time().init();
 }
 
 /// Refuses a number of threads that the thread pool would ignore.

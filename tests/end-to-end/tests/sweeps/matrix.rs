@@ -135,6 +135,14 @@ fn each_fault_of_a_matrix_is_placed_and_nothing_is_written() {
 }
 
 #[test]
+fn a_warning_that_all_seeds_share_is_printed_once() {
+    let bench = bench(&MATRIX.replace("quant.weight = [\"E5M2\", \"E4M3\"]", "quant.grad = [\"E2M1\"]"));
+    let said = bench.host(&["sweep", "m.toml", "--check"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(said.stderr.matches("zeroes small elements").count(), 1, "{}", said.stderr);
+}
+
+#[test]
 fn a_run_that_fails_stops_no_other_and_is_tried_again() {
     let bench = bench(MATRIX);
     // A folder in use is refused as a whole, before any run.
