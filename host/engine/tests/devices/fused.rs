@@ -166,11 +166,11 @@ fn devices_attend_as_the_cpu_does() {
             let mask: Vec<f32> = numbers(6, batch * heads * block * block);
             let mask: Vec<f32> = mask.iter().map(|x| if *x < -1.0 { 0.0 } else { 4.0 / 3.0 }).collect();
             for mask in [None, Some(&mask[..])] {
-                compare(&device, &[qkv.clone()], 1e-5, |[qkv]| {
+                compare(&device, std::array::from_ref(&qkv), 1e-5, |[qkv]| {
                     attend(qkv, mask, shape, PrecisionChoice::Fp32, None)
                 });
                 // Sums differ in their last bits, and now and then one of them then rounds to the next bf16 value.
-                compare(&device, &[qkv.clone()], 5e-3, |[qkv]| {
+                compare(&device, std::array::from_ref(&qkv), 5e-3, |[qkv]| {
                     attend(qkv, mask, shape, PrecisionChoice::Bf16, None)
                 });
             }
