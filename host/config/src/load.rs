@@ -1,5 +1,5 @@
 //! From a path and overrides to a checked [`RunConfig`], in order: read, parse,
-//! override, translate names of other tools, check types, resolve, check ranges.
+//! override, translate names of other tools, check numbers and types, resolve, check ranges.
 //!
 //! Reads nothing but the run file and its recipe; the modules that open a dataset, plugin folder or initial checkpoint check that it exists.
 //! Messages come from `explain` (keys and types) and `validate` (ranges).
@@ -13,8 +13,8 @@ use toml::Table;
 use super::schema::RunConfig;
 use super::source::Source;
 use super::{
-    cast_schedule, casts_in_use, defaults, file_kind, foreign, hints, observe, overrides, parse, paths,
-    recipe, validate, without_effect,
+    cast_schedule, casts_in_use, defaults, file_kind, foreign, hints, numbers, observe, overrides, parse,
+    paths, recipe, validate, without_effect,
 };
 
 /// Loads the run file at `path` with the `--set` `overrides` (`dotted.key=value`) on top.
@@ -104,6 +104,7 @@ fn read_parsed(
 fn checked(mut table: Table, source: &Source) -> Result<RunConfig, Diagnostic> {
     let whole = table.clone();
     let schedule = cast_schedule::take(&mut table);
+    numbers::check(&whole, source)?;
     let mut config: RunConfig = parse::values(table.clone(), source)?;
     defaults::resolve(&mut config, source);
     validate::validate(&config, source)?;

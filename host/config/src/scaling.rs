@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::choices::{AmaxChoice, GranularityChoice};
-use super::numbers::some_f32;
 use super::single_cast::{
     CandidatesChoice, CastScalingSection, ErrorChoice, FirstScaleChoice, NonFiniteChoice, OperationChoice,
     ScaleLimitChoice, ScaleOrderChoice, ScaleRoundingChoice, ScaleRuleChoice, ScaleTypeChoice,
@@ -27,7 +26,6 @@ macro_rules! scaling_tables {
             /// Length of the amax history of delayed scaling, in steps.
             pub window: usize,
             /// The amax for `static`. Default: that of the first step.
-            #[serde(deserialize_with = "some_f32")]
             pub static_amax: Option<f32>,
             /// Headroom above amax in binades, -32 to 32: divides the encode scale by 2^margin.
             pub margin: i32,
@@ -62,7 +60,6 @@ macro_rules! scaling_tables {
             /// Length of the amax history of delayed scaling, in steps.
             pub window: Option<usize>,
             /// The amax for `static`. Default: that of the first step.
-            #[serde(deserialize_with = "some_f32")]
             pub static_amax: Option<f32>,
             /// Headroom above amax in binades, -32 to 32: divides the encode scale by 2^margin.
             pub margin: Option<i32>,
@@ -115,7 +112,6 @@ scaling_tables! {
     tensor: TensorScaleChoice,
     /// The stored scale of the block with the tensor's largest magnitude, under `tensor`. Default: the largest scale of the type, 448 for
     /// `e4m3`. Four over six has 256, so that scales 1.5 times as large can be stored.
-    #[serde(deserialize_with = "some_f32")]
     tensor_target: f32,
     /// Rounding of scales that are floating-point bytes. Default: `nearest`.
     round: ScaleRoundingChoice,
@@ -133,7 +129,6 @@ scaling_tables! {
     /// Effect of NaN and infinities on the scale of their block. Default: `skip`.
     nonfinite: NonFiniteChoice,
     /// Factor applied to the encode scale after all other operations, from 2^-32 to 2^32. Default: 1.
-    #[serde(deserialize_with = "some_f32")]
     factor: f32,
     /// Operation that scales elements. Default: `multiply`.
     quantize: OperationChoice,

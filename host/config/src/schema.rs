@@ -14,7 +14,6 @@ use super::choices::{
     PositionsChoice, PrecisionChoice, Preset, ScheduleChoice, TokenizerChoice,
 };
 use super::loss_scale::LossScaleChoice;
-use super::numbers;
 use super::observe::ObserveSection;
 use super::optimizer::OptimizerSection;
 use super::plugin_ref::PluginRef;
@@ -166,7 +165,6 @@ pub struct ModelSection {
     pub n_embd: usize,
     /// Probability of zeroing an activation in training, from 0 to below 1. The default is 0, as in pre-training: the noise of
     /// dropout hides small differences between formats.
-    #[serde(deserialize_with = "numbers::f32")]
     pub dropout: f32,
     /// Whether linear layers and norms have a bias. nanoGPT reports slightly better and faster training without biases.
     pub bias: bool,

@@ -301,7 +301,11 @@ fn plugin_tables(config: &RunConfig) -> Vec<Rule> {
     let mut rules = vec![not_empty("optimizer.name", &config.optimizer.name)];
     for (index, group) in config.optimizer.group.iter().enumerate() {
         rules.push(not_empty(&format!("optimizer.group.{index}.match"), &group.pattern));
-        rules.push(not_negative(&format!("optimizer.group.{index}.lr_scale"), group.lr_scale));
+        let key = format!("optimizer.group.{index}.lr_scale");
+        rules.push(not_negative(&key, group.lr_scale));
+        let rate = group.lr_scale * config.train.lr;
+        let message = format!("`{key}` times `train.lr` must be at most 3.4e38, found {rate:?}");
+        rules.push(rule(&[&key, "train.lr"], rate <= f64::from(f32::MAX), message));
     }
     for (index, sink) in config.sink.iter().enumerate() {
         let key = |name: &str| format!("sink.{index}.{name}");

@@ -22,6 +22,7 @@ pub use choices::{
 };
 
 use super::choices::AmaxChoice;
+use super::numbers;
 use super::source::{Place, Source};
 use super::tables::table;
 
@@ -241,6 +242,7 @@ pub fn read_cast(name: &str, text: &str) -> Result<(CastSection, Source, Vec<Dia
         }
         None => Source::parse_shown(path, &text::as_document(text), text.to_owned())?,
     };
+    numbers::check(&table, &source).map_err(|fault| fault.hint(EXAMPLE))?;
     let cast = serde_path_to_error::deserialize(Value::Table(table.clone()))
         .map_err(|error| explain(&error, &table, &source))?;
     refuse_amax(&cast, &source, "")?;
@@ -248,9 +250,11 @@ pub fn read_cast(name: &str, text: &str) -> Result<(CastSection, Source, Vec<Dia
     Ok((cast, source, idle))
 }
 
+const EXAMPLE: &str =
+    "a cast is keys such as format = \"E4M3\", block = 32, scaling = { type = \"e8m0\", rule = \"rceil\" }";
+
 /// serde's complaint in the terms of a cast.
 fn explain(error: &Error<toml::de::Error>, table: &toml::Table, source: &Source) -> Diagnostic {
-    const EXAMPLE: &str = "a cast is keys such as format = \"E4M3\", block = 32, scaling = { type = \"e8m0\", rule = \"rceil\" }";
     if error.inner().message().starts_with("missing field `format`") {
         return Diagnostic::config("the cast has no `format`").at(source.path().display()).hint(EXAMPLE);
     }

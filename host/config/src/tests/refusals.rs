@@ -266,7 +266,15 @@ fn numbers_that_do_not_fit_32_bits() {
         ("[model]\ndropout = 1e-300", &format!("`model.dropout` {fit}, found 1e-300"), ":2:11", ""),
         ("[quant]\nweight = 'E4M3'\nscaling = { amax = 'static', static_amax = 1e39 }", &format!("`quant.scaling.static_amax` {fit}, found 1e39"), ":3:44", ""),
         ("[quant]\nweight = 'E4M3'\ncast.weight.scaling.factor = 1e-300", &format!("`quant.cast.weight.scaling.factor` {fit}, found 1e-300"), ":3:30", ""),
+        ("[train]\nlr = 1e39", &format!("`train.lr` {fit}, found 1e39"), ":2:6", ""),
+        ("[train]\nz_loss = 1e-46", &format!("`train.z_loss` {fit}, found 1e-46"), ":2:10", ""),
+        ("[optimizer]\neps = 1e-50", &format!("`optimizer.eps` {fit}, found 1e-50"), ":2:7", ""),
+        ("[[optimizer.group]]\nmatch = '*'\nlr_scale = -1e300", &format!("`optimizer.group.0.lr_scale` {fit}, found -1e300"), ":3:12", ""),
+        ("[train]\nlr = 1e20\n[[optimizer.group]]\nmatch = '*'\nlr_scale = 1e20", "`optimizer.group.0.lr_scale` times `train.lr` must be at most 3.4e38, found 1e40", ":5:12", ""),
+        ("[quant]\nweight = 'E2M1'\nscaling.candidates = [1, 1e39]", &format!("`quant.scaling.candidates.1` {fit}, found 1e39"), ":3:26", ""),
+        ("[[quant.schedule]]\nat = 2\nscaling.deviations = 1e40", &format!("`quant.schedule.0.scaling.deviations` {fit}, found 1e40"), ":3:22", ""),
     ]);
+    check_overrides("", &[("train.min_lr=1e-50", &format!("`train.min_lr` {fit}, found 1e-50"), "")]);
 }
 
 /// The place of a refusal is the override that causes it, also if the key at fault has its default.

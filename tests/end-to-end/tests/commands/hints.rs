@@ -74,6 +74,8 @@ const BAD: &[&str] = &[
     "model.init = 'gone.safetensors'",
     "model.dropout = 1e-300",
     "train.lr = 1e-9",
+    "train.lr = 1e39",
+    "optimizer.eps = 1e-50",
     "train.max_steps = 1",
     "train.schedule = 'cosin'",
     "train = { schedule = 'constant', decay_steps = 5 }",
