@@ -73,8 +73,8 @@ pub fn line(text: fmt::Arguments<'_>) {
     keep_fault(io::stdout().write_all(escaped(&text).as_bytes()));
 }
 
-/// True if nothing failed. Keeps the first fault.
-fn keep_fault(written: io::Result<()>) -> bool {
+/// True if writing to standard output did not fail. Keeps the first fault for [`finish`].
+pub fn keep_fault(written: io::Result<()>) -> bool {
     if let Err(error) = &written
         && error.kind() != io::ErrorKind::BrokenPipe
         && let Ok(mut fault) = FAULT.lock()

@@ -193,7 +193,14 @@ impl Command {
 #[must_use]
 pub fn main() -> ExitCode {
     ffi::keep_freed_pages();
-    let command = Cli::parse().command;
+    let command = match Cli::try_parse() {
+        Ok(line) => line.command,
+        Err(error) if error.use_stderr() => error.exit(),
+        Err(help) => {
+            print::keep_fault(help.print());
+            return finished(ExitCode::SUCCESS);
+        }
+    };
     if let Command::Run(args) = &command
         && let Some(code) = supervise::split(args.supervision())
     {
@@ -205,17 +212,22 @@ pub fn main() -> ExitCode {
     }
     log::start();
     let execute = || check_threads().and_then(|()| execute(command));
-    let failed = |diagnostic: Diagnostic| {
-        eprintln!("{diagnostic}");
-        ExitCode::from(diagnostic.fault.exit_code())
-    };
-    let code = device_faults::guarded(execute).unwrap_or_else(failed);
-    let code = match print::finish() {
-        Err(lost) if code == ExitCode::SUCCESS => failed(lost),
-        _ => code,
-    };
+    let code = finished(device_faults::guarded(execute).unwrap_or_else(failed));
     supervise::end();
     code
+}
+
+fn failed(diagnostic: Diagnostic) -> ExitCode {
+    eprintln!("{diagnostic}");
+    ExitCode::from(diagnostic.fault.exit_code())
+}
+
+/// The exit code of a command with this one, once its output is written.
+fn finished(code: ExitCode) -> ExitCode {
+    match print::finish() {
+        Err(lost) if code == ExitCode::SUCCESS => failed(lost),
+        _ => code,
+    }
 }
 
 /// Refuses a number of threads that the thread pool would ignore.

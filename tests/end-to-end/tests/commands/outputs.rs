@@ -1,6 +1,9 @@
 //! Output of commands: what is lost ends with exit code 1, links and devices stay, and sinks keep off the host's files.
 
-use std::{fs, process::Stdio};
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
 
 use altgrad_end_to_end::{Bench, TINY};
 
@@ -15,7 +18,7 @@ fn trained() -> Bench {
 }
 
 /// Commands that print and succeed.
-const PRINTING: [&[&str]; 17] = [
+const PRINTING: [&[&str]; 19] = [
     &["compare", "runs/tiny"],
     &["compare", "runs/tiny", "--json"],
     &["evaluate", "runs/tiny"],
@@ -33,6 +36,8 @@ const PRINTING: [&[&str]; 17] = [
     &["run", "tiny.toml", "--out", "other"],
     &["reference", "metrics"],
     &["completions", "bash"],
+    &["--version"],
+    &["run", "--help"],
 ];
 
 #[test]
@@ -86,6 +91,16 @@ fn links_and_devices_that_are_written_stay() {
         assert_ne!(fs::read(bench.path(&target)).unwrap(), b"before", "{args:?}");
     }
     assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    let fifo = bench.path("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let fifo = fifo.clone();
+        move || fs::read(fifo)
+    });
+    let outcome = bench.host(&["report", "runs/tiny", "--out", "fifo"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(fs::metadata(fifo).unwrap().file_type().is_fifo());
+    assert_eq!(reader.join().unwrap().unwrap(), fs::read(bench.path("target0")).unwrap());
 }
 
 #[test]
