@@ -10,7 +10,7 @@ use altgrad_metrics::{
 
 use super::{
     evaluation::Evaluation,
-    loss_window::{self, LEARNED, Rise, STEPS},
+    loss_window::{self, LEARNED, Rise},
 };
 
 /// The result of evaluating one kind of alert on a record.
@@ -178,9 +178,9 @@ pub(super) fn training_loss(record: &MetricRecord) -> Option<f64> {
 
 /// The verdict on a training loss that rose and stays high.
 pub(super) fn rose(rise: Option<Rise>) -> Verdict {
-    let Some(Rise { median, lowest, since }) = rise else { return Verdict::Fine };
+    let Some(Rise { median, steps, lowest, since }) = rise else { return Verdict::Fine };
     let text = format!(
-        "the training loss rose and stays there: its median over {STEPS} steps is {median:.4} nats/token, after {lowest:.4} at step {since}"
+        "the training loss rose and stays there: its median over {steps} steps is {median:.4} nats/token, after {lowest:.4} at step {since}"
     );
     let place = Some(training::LOSS.name.to_string());
     Verdict::Bad(Finding { place, value: Some(median), text })

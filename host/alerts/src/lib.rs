@@ -201,7 +201,7 @@ impl Alerts {
         let Some(loss) = findings::held_out_loss(record) else { return Verdict::Missing };
         let verdict = findings::rising(loss, self.state.previous, self.state.best);
         // Without a rise of the training loss the model only generalizes less.
-        let verdict = match self.state.training_loss.is_above_lowest() {
+        let verdict = match self.state.training_loss.has_risen() {
             Some(false) if loss.is_finite() => Verdict::Fine,
             _ => verdict,
         };

@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use altgrad_base::statistics::median;
 use serde::{Deserialize, Serialize};
 
-/// Steps of a window.
-pub(super) const STEPS: usize = 40;
+/// Steps of a window: a tenth of the run so far, within these. The standard error of the difference of two medians of n normal losses is
+/// 1.2533 sqrt(2 / n) standard deviations. One deviation is at least 4.5 errors: of ten windows, two differ by more in less than one run
+/// of a thousand. Windows of a constant length would, in a long run, with certainty.
+const LENGTHS: [usize; 2] = [64, 1000];
 /// A normal distribution's standard deviation over its median absolute deviation.
 const DEVIATIONS: f64 = 1.4826;
 /// Least rise that counts, as a part of the lowest median.
@@ -34,24 +36,26 @@ struct Lowest {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rise {
     pub median: f64,
+    /// Steps of the window.
+    pub steps: usize,
     pub lowest: f64,
     /// The last step of the lowest window.
     pub since: u64,
 }
 
 impl LossWindow {
-    /// Takes a step's loss. Returns the median of the window once it is full; a loss that is not finite is another alert's matter.
+    /// Takes a step's loss. Returns the median of the window once it has its least length. A loss that is not finite is
+    /// another alert's matter.
     pub(super) fn add(&mut self, step: u64, loss: f64) -> Option<f64> {
         if !loss.is_finite() {
             return None;
         }
         self.last.push_back(loss);
-        if self.last.len() <= STEPS {
-            if self.last.len() < STEPS {
-                return None;
-            }
-        } else {
-            self.last.pop_front();
+        let [least, most] = LENGTHS;
+        let length = usize::try_from(step / 10).map_or(most, |steps| steps.clamp(least, most));
+        self.last.drain(..self.last.len().saturating_sub(length));
+        if self.last.len() < least {
+            return None;
         }
         let center = median(self.last.iter().copied())?;
         if self.lowest.is_none_or(|lowest| center < lowest.median) {
@@ -65,21 +69,23 @@ impl LossWindow {
         let lowest = self.lowest?;
         let noise = lowest.noise.max(noise(&self.last, median)?);
         let is_rise = median - lowest.median > limit * noise && has_risen(median, lowest.median);
-        is_rise.then_some(Rise { median, lowest: lowest.median, since: lowest.step })
+        let steps = self.last.len();
+        is_rise.then_some(Rise { median, steps, lowest: lowest.median, since: lowest.step })
     }
 
-    /// True if the median has risen above the lowest one; `None` until the window is full.
-    pub(super) fn is_above_lowest(&self) -> Option<bool> {
-        let median = median(self.last.iter().copied())?;
-        self.lowest.map(|lowest| has_risen(median, lowest.median))
+    /// True if the median has risen above the lowest one by more than the noise; `None` until there are enough losses.
+    pub(super) fn has_risen(&self) -> Option<bool> {
+        self.lowest?;
+        Some(self.rise(median(self.last.iter().copied())?, 1.0).is_some())
     }
 
     /// Refuses a window that no run of `steps` steps can have: the error has the field, and its value with the reason.
     pub(super) fn check(&self, steps: u64) -> Result<(), (String, String)> {
-        if self.last.len() > STEPS {
+        let [_, most] = LENGTHS;
+        if self.last.len() > most {
             return Err((
                 "training_loss.last".into(),
-                format!("{} losses, more than {STEPS}", self.last.len()),
+                format!("{} losses, more than {most}", self.last.len()),
             ));
         }
         let lowest = self.lowest.iter().flat_map(|lowest| [lowest.median, lowest.noise]);
