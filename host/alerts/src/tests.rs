@@ -308,6 +308,8 @@ fn an_evaluation_without_a_number_is_a_rise_and_never_the_best() {
     let mut bench = Bench::new(QUICK);
     let mut see = |loss| bench.kinds(&[("val/loss", loss)]);
     assert_eq!([see(f64::NAN), see(9.0), see(10.0)], [[], [], []], "the first number after NaN is no rise");
+    assert_eq!(see(f64::INFINITY), [AlertKind::Divergence]);
+    assert_eq!(bench.alerts.state().check(10, 10), Ok(()), "an infinity is no loss to compare with");
     let mut bench = Bench::new(AlertsSection { divergence_patience: 0, ..QUICK });
     for loss in [1.0, 2.0, 3.0, 4.0] {
         assert!(bench.kinds(&[("val/loss", loss)]).is_empty());
