@@ -93,7 +93,8 @@ impl BinLayout {
         {
             let message = format!("the token bin has {}-bit ids, and `dtype` does not say so", 8 * width);
             return Err(Diagnostic::config(message).hint(format!(
-                "add \"dtype\": \"uint{}\" to the folder's meta.json, or save the ids in 16 bits: ids.astype('<u2').tofile(...)",
+                "write {{\"vocab_size\": N, \"dtype\": \"uint{}\"}} into the folder's meta.json, N the tokenizer's number of ids, or save \
+                 the ids in 16 bits: ids.astype('<u2').tofile(...)",
                 8 * width
             )));
         }

@@ -75,7 +75,9 @@ fn ids_of_every_type_are_the_same_ids_or_refused() {
     assert_eq!(refused.code, 2, "{}", refused.stderr);
     assert!(refused.stderr.contains("the token bin has 32-bit ids"), "{}", refused.stderr);
     assert!(
-        refused.stderr.contains("hint: add \"dtype\": \"uint32\" to the folder's meta.json"),
+        refused
+            .stderr
+            .contains("hint: write {\"vocab_size\": N, \"dtype\": \"uint32\"} into the folder's meta.json"),
         "{}",
         refused.stderr
     );
