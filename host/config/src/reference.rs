@@ -67,7 +67,7 @@ pub fn markdown() -> String {
          [options of their plugins](plugin-options.md).\n\n\
          Every key has a default. Unknown keys are refused with a suggestion. The run folder has the resolved file, with every default, as\n\
          `config.toml`. On the command line `--set train.lr=1e-4` overrides a key. `altgrad-host reference schema` prints this page as a JSON\n\
-         Schema, for editors.\n\n\
+         Schema, for editors. Numbers are f32: one that is infinite as f32, or 0 without being it, is refused.\n\n\
          **Paths.** A relative path in a run file starts at the run file's folder, one in a matrix file at the matrix file's, and one on the\n\
          command line, `--set` included, at the working directory. This holds for `data.dataset`, `model.init`, `run.out`, `plugins.dir`,\n\
          `plugins.load`, `plugins.formats` and `quant.recipe`. Without `run.out`, runs are in `runs` in the working directory. Paths of sinks start\n\
