@@ -195,7 +195,7 @@ class Extremes(unittest.TestCase):
         for text, why in (
             ('format = "E4M3", rounding = "toward-zero", scaling = { rule = "even" }', "even"),
             ('format = "E4M3", block = "row", scaling = { amax = "static", static_amax = 2.0 }', "one scale"),
-            ('format = "E4M3", scaling = { amax = "static", static_amax = 1e39 }', "3.4028235e38"),
+            ('format = "E4M3", scaling = { amax = "static", static_amax = 1e39 }', "must fit 32 bits"),
         ):
             with self.assertRaisesRegex(ValueError, why):
                 altgrad.Cast(text).apply(x)

@@ -508,7 +508,7 @@ fn a_training_loss_that_rises_above_its_noise_and_stays() {
     assert_eq!(losses(&mut noisier, 3.13, 100), []);
     let mut infinite = Bench::new(AlertsSection { nan_cooldown_s: 1e9, ..config });
     assert_eq!(losses(&mut infinite, 3.0, 100), []);
-    let found: Vec<_> = (0..30).flat_map(|_| infinite.kinds(&[("train/loss", f64::INFINITY)])).collect();
+    let found: Vec<_> = (0..50).flat_map(|_| infinite.kinds(&[("train/loss", f64::INFINITY)])).collect();
     assert_eq!(found, [AlertKind::NanLoss]);
     let mut off = Bench::new(AlertsSection { loss_rise_threshold: Threshold::Off, ..config });
     assert_eq!([losses(&mut off, 1.0, 100), losses(&mut off, 9.0, 100)], [[], []]);
