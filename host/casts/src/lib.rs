@@ -53,6 +53,7 @@ mod scale_storage;
 mod scale_type;
 mod scaling;
 mod shape;
+mod sums;
 mod two_levels;
 
 pub use bf16::nearest_bf16;
@@ -69,4 +70,5 @@ pub use scale_rule::{BlockStatistics, Rule};
 pub use scale_type::ScaleType;
 pub use scaling::{Limit, NonFinite, Operation, Order, Scaling, Storage, ZeroBlock};
 pub use shape::Shape;
+pub use sums::{Addends, LimitedSum, Panels};
 pub use two_levels::TensorScale;

@@ -6,7 +6,7 @@ use altgrad_metrics::Role;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{self, MapAccess, Unexpected, Visitor, value::MapAccessDeserializer},
+    de::{self, MapAccess, Visitor},
 };
 use toml::Value;
 
@@ -15,6 +15,7 @@ use super::scaling::ScalingFields;
 use super::single_cast::{
     BlockChoice, CastRoundingChoice, OverflowChoice, RandomModeChoice, TransformSection, UseSourceChoice,
 };
+use super::tables::text_or_table;
 
 /// The keys of a cast. A missing key has the value of the first use of the same tensor, then of `[quant]`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -75,31 +76,10 @@ pub enum TransformChoice {
     Hadamard(TransformSection),
 }
 
-// By the type of the value, not by way of a `Value`, which would lose the key of an error in the table.
 impl<'de> Deserialize<'de> for TransformChoice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NoneOrTable;
-
-        impl<'de> Visitor<'de> for NoneOrTable {
-            type Value = TransformChoice;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("\"none\" or a table such as { hadamard = 16 }")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<TransformChoice, E> {
-                match text {
-                    "none" => Ok(TransformChoice::None),
-                    _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
-                }
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<TransformChoice, A::Error> {
-                TransformSection::deserialize(MapAccessDeserializer::new(map)).map(TransformChoice::Hadamard)
-            }
-        }
-
-        deserializer.deserialize_any(NoneOrTable)
+        let none = |text: &str| (text == "none").then_some(Self::None);
+        text_or_table(deserializer, "\"none\" or a table such as { hadamard = 16 }", none, Self::Hadamard)
     }
 }
 

@@ -9,6 +9,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod accumulate;
 mod alerts;
 mod cast_fields;
 mod cast_schedule;
@@ -52,6 +53,7 @@ pub mod cast {
     pub use crate::single_cast::*;
 }
 
+pub use accumulate::{AccumulateChoice, AccumulateSection, SumRoundingChoice};
 pub use alerts::{AlertsSection, Threshold};
 pub use choices::{
     AmaxChoice, DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, GranularityChoice, InvalidChoice,

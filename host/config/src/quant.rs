@@ -1,9 +1,11 @@
 //! `[quant]` and its tables: what the linear layers round, and how values are brought into the formats' range.
 
+use altgrad_casts::LimitedSum;
 use altgrad_metrics::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::accumulate::AccumulateChoice;
 use super::cast_fields::{CastTables, TransformChoice};
 use super::choices::{GranularityChoice, MasterWeightsChoice, RoundingChoice, SteChoice, StoredScaleChoice};
 use super::depth::BlockCount;
@@ -70,6 +72,12 @@ pub struct QuantSection {
     /// `hadamard`: elements of a tile, a power of two from 2 to 256. `signs`: factors of elements before the transform, `none`, `te`
     /// (Transformer Engine's 16) or `seed`; default: `none`. `to`: type of the results, `f32` or `bf16`; default: `f32`. Default: none.
     pub transform: Option<TransformChoice>,
+    /// Sums of the products of linear layers both of whose operands have formats: `f32`, or of limited width as on tensor cores,
+    /// `{ bits = 13, round = "truncate", group = 32, promote = 128 }`. `bits`: bits kept below the largest exponent, 4 to 36. `round`:
+    /// `truncate` or `nearest`; default: `truncate`. `group`: products added at once. `promote`: products after which a sum goes to an
+    /// f32 sum; default: never. Measured units by name: `hopper_fp8`, `hopper_fp8_promoted`, `ada_fp8`, `blackwell_fp8`, `hopper_bf16`,
+    /// `ampere_bf16`. CPU only. Default: `f32`.
+    pub accumulate: Option<AccumulateChoice>,
     /// Casts of single operands and tensors. Each key is a role; keys that are not set are inherited from `[quant]`.
     #[serde(deserialize_with = "table")]
     pub cast: CastTables,
@@ -111,6 +119,7 @@ impl Default for QuantSection {
             block: None,
             source: None,
             transform: None,
+            accumulate: None,
             cast: CastTables::default(),
             exclude: Vec::new(),
             skip_first: BlockCount::default(),
@@ -141,6 +150,15 @@ impl QuantSection {
     fn casts(&self, role: Role) -> impl Iterator<Item = &String> {
         let tables = std::iter::once(&self.cast).chain(self.layer.iter().map(|rule| &rule.cast));
         tables.filter_map(move |tables| tables.of(role)?.format.as_ref())
+    }
+
+    /// The sums of products, if they are not f32.
+    #[must_use]
+    pub fn limited_sum(&self) -> Option<LimitedSum> {
+        match self.accumulate? {
+            AccumulateChoice::F32 => None,
+            AccumulateChoice::Limited(section) => Some(section.sum()),
+        }
     }
 
     /// True if weights are stored on the grids of their formats, without master weights.

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use altgrad_base::diagnostic::Diagnostic;
 
+use super::accumulate::AccumulateChoice;
 use super::choices::{GeluChoice, MlpChoice, PositionsChoice, ScheduleChoice, TokenizerChoice};
 use super::loss_scale::LossScaleChoice;
 use super::optimizer::StateStorage;
@@ -363,7 +364,12 @@ fn quant(config: &RunConfig) -> Vec<Rule> {
         unused("quant.skip_first", quant.skip_first == plain.skip_first),
         unused("quant.skip_last", quant.skip_last == plain.skip_last),
         unused("quant.scaling", quant.scaling == plain.scaling),
+        unused("quant.accumulate", quant.limited_sum().is_none()),
     ];
+    if let Some(AccumulateChoice::Limited(section)) = quant.accumulate {
+        let message = "`quant.accumulate` must have bits from 4 to 36, a group from 1 to 4096, and promote a multiple of group";
+        rules.push(rule(&["quant.accumulate"], section.is_valid(), message));
+    }
     rules.extend(stored_scale(quant));
     let mut named: Vec<(String, &str)> = Vec::new();
     let formats = [("weight", &quant.weight), ("activation", &quant.activation), ("grad", &quant.grad)];

@@ -98,7 +98,8 @@ impl DeviceFormat {
     }
 
     /// True if values times their scales can be multiplied as bf16.
-    pub(super) fn fits_bf16(&self) -> bool {
+    #[must_use]
+    pub fn fits_bf16(&self) -> bool {
         self.fits_bf16
     }
 

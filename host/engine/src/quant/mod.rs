@@ -22,6 +22,7 @@ mod gradient_cast;
 pub mod histogram;
 #[cfg(feature = "gpu")]
 pub mod histogram_kernel;
+mod limited;
 pub mod observe;
 mod open_format;
 pub mod operand;
@@ -51,6 +52,7 @@ pub use cast::{CastParams, Rotation, cast};
 pub use fake_quant::{FakeQuantOutput, fake_quant};
 pub use format::DeviceFormat;
 pub use histogram::{HistogramCollector, SiteHistogram};
+pub use limited::CodeLayout;
 pub use params::{Arithmetic, FakeQuantParams};
 pub use pass::{CastObservers, QuantPass};
 pub use pass_stats::PassStats;

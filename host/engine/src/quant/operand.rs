@@ -1,8 +1,9 @@
 //! The operands of a linear layer's three matrix products and their multiplication.
 
+use altgrad_casts::LimitedSum;
 use burn::tensor::Tensor;
 
-use super::{CastParams, saved_tensors::Encoding};
+use super::{CastParams, limited::CodeLayout, saved_tensors::Encoding};
 
 /// An operand of a product: its values, the scales of their rounding and an exact encoding.
 #[derive(Debug, Clone)]
@@ -13,13 +14,15 @@ pub struct Operand {
     pub scales: Option<Tensor<2>>,
     /// An encoding that is exact for the values.
     pub encoding: Encoding,
+    /// The layout of its codes, if a format rounded it.
+    pub codes: Option<CodeLayout>,
 }
 
 impl Operand {
     /// Values that were not rounded to a format.
     #[must_use]
     pub fn unscaled(values: Tensor<2>, encoding: Encoding) -> Self {
-        Self { values, scales: None, encoding }
+        Self { values, scales: None, encoding, codes: None }
     }
 
     /// True if it can be multiplied as bf16.
@@ -80,15 +83,17 @@ pub struct BackwardUses {
 /// The parameters of a layer's product.
 #[derive(Debug, Clone)]
 pub struct ProductParams {
-    /// True for each of input and weight that is multiplied as bf16 in the forward pass.
-    pub(super) as_bf16: [bool; 2],
+    /// The forms in which input and weight are multiplied in the forward pass.
+    pub(super) forms: [FactorForm; 2],
+    /// The sums of products of codes.
+    pub(super) sum: Option<LimitedSum>,
     /// The saved forms of input and weight.
     pub(super) saved: [SavedOperand; 2],
     /// The rounding of the gradient for the product of the input's gradient, and for that of the weight's.
     pub(super) gradient: GradientRounding,
     pub(super) gradient_for_weight: Option<(GradientRounding, bool)>,
-    /// True for each of these that is multiplied as bf16.
-    pub(super) gradient_as_bf16: [bool; 2],
+    /// The forms in which these are multiplied.
+    pub(super) gradient_forms: [FactorForm; 2],
 }
 
 /// The form of an operand that the backward pass uses.
@@ -97,5 +102,16 @@ pub(super) struct SavedOperand {
     /// True for a second use, which is transposed.
     pub(super) is_second: bool,
     pub(super) encoding: Encoding,
-    pub(super) as_bf16: bool,
+    pub(super) form: FactorForm,
+}
+
+/// The form in which a factor is multiplied.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum FactorForm {
+    /// As f32 values.
+    F32,
+    /// As bf16, without its scale.
+    Bf16,
+    /// As codes and scales, in sums of limited width.
+    Codes(CodeLayout),
 }

@@ -19,6 +19,7 @@ use super::{
     CastParams, HistogramCollector, LayerId, PassStats, PendingStats, QuantPlan, QuantStats, Quantizer, Role,
     SiteId, TensorQuantizer, UseSource,
     cast::{cast, cast_at},
+    limited::CodeLayout,
     observe::{ObservedSites, Observer},
     operand::{BackwardUses, GradientRounding, Operand},
     product::{self, GradientStats},
@@ -190,7 +191,7 @@ impl<'a> QuantPass<'a> {
         }
         let probe = scope.gradient_probe("rounded gradient", &device);
         let (y, stats) =
-            product::product(x, weight, backward, self.plan().fast_bf16(), (probe, self.zero(&device)));
+            product::product(x, weight, backward, self.plan().arithmetic(), (probe, self.zero(&device)));
         let y = match self.observer() {
             Some(observer) => observer.output(layer, y),
             None => y,
@@ -299,13 +300,15 @@ impl<'a> QuantPass<'a> {
     fn rounded_operand(&self, id: SiteId, layer: LayerId, x: Tensor<2>, micro_batch: u64) -> Operand {
         let site = &self.plan().sites()[id];
         let has_codes = site.has_codes(x.dims());
-        let rounded = cast(x, self.cast_params(id, layer, self.key(id, micro_batch)));
+        let params = self.cast_params(id, layer, self.key(id, micro_batch));
+        let codes = Some(CodeLayout::of_cast(&params));
+        let rounded = cast(x, params);
         if site.role == Role::Weight {
             self.weight_scales.borrow_mut().insert(id, WeightScales::new(rounded.scales.clone()));
         }
         self.push(id, rounded.stats);
         let encoding = if has_codes { Encoding::Codes(site.format.clone()) } else { Encoding::F32 };
-        Operand { values: rounded.values, scales: Some(rounded.scales), encoding }
+        Operand { values: rounded.values, scales: Some(rounded.scales), encoding, codes }
     }
 
     /// The rounded gradient of a layer's weight, if it is rounded. Shape: `[out, in]`.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use altgrad_base::diagnostic::Diagnostic;
+use altgrad_casts::LimitedSum;
 use altgrad_config::{MasterWeightsChoice, PrecisionChoice};
 use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::RandomKey;
@@ -25,6 +26,8 @@ pub struct QuantPlan {
     unrounded: BTreeSet<(LayerId, Role)>,
     /// True if the device multiplies bf16 fast.
     fast_bf16: bool,
+    /// The sums of products of codes, if they are not f32.
+    sum: Option<LimitedSum>,
     seed: u64,
 }
 
@@ -45,7 +48,8 @@ impl QuantPlan {
     ) -> Self {
         let layers = sites.iter().enumerate().map(|(id, (layer, site))| ((*layer, site.role), id)).collect();
         let sites = sites.into_iter().map(|(_, site)| site).collect();
-        Self { sites, layers, master_weights, precision, unrounded: BTreeSet::new(), fast_bf16: false, seed }
+        let unrounded = BTreeSet::new();
+        Self { sites, layers, master_weights, precision, unrounded, fast_bf16: false, sum: None, seed }
     }
 
     /// The same plan with these second uses of operands in high precision. All others without a site reuse the first uses.
@@ -58,6 +62,12 @@ impl QuantPlan {
     #[must_use]
     pub fn with_fast_bf16(self, fast_bf16: bool) -> Self {
         Self { fast_bf16, ..self }
+    }
+
+    /// The same plan with these sums of products both of whose operands have formats.
+    #[must_use]
+    pub fn with_sum(self, sum: Option<LimitedSum>) -> Self {
+        Self { sum, ..self }
     }
 
     /// The sites.
@@ -78,10 +88,15 @@ impl QuantPlan {
         self.precision
     }
 
-    /// True if the device multiplies bf16 fast.
+    /// The sums of products of codes, if they are not f32.
     #[must_use]
-    pub fn fast_bf16(&self) -> bool {
-        self.fast_bf16
+    pub fn sum(&self) -> Option<LimitedSum> {
+        self.sum
+    }
+
+    /// True if the device multiplies bf16 fast, and the sums of products of codes.
+    pub(super) fn arithmetic(&self) -> (bool, Option<LimitedSum>) {
+        (self.fast_bf16, self.sum)
     }
 
     /// The run's seed.

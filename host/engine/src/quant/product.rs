@@ -6,12 +6,14 @@
 
 use std::sync::Arc;
 
+use altgrad_casts::LimitedSum;
 use burn::backend::Dispatch;
 use burn::tensor::{Gradients as Tape, Tensor};
 
 use super::{
     DeviceFormat, PendingStats,
-    operand::{BackwardUses, GradientRounding, Operand, ProductParams, SavedOperand},
+    limited::CodeLayout,
+    operand::{BackwardUses, FactorForm, GradientRounding, Operand, ProductParams, SavedOperand},
     product_ops::{Leaf, Leaves, OperandTensors, ProductOps, SecondUse},
 };
 /// The future statistics of rounding a gradient. A backward pass returns gradients only, so the statistics become the
@@ -45,36 +47,40 @@ impl GradientStats {
 }
 
 /// `x w^T`, and the future statistics of rounding its gradient for the product of the input's gradient, and for that of the weight's.
-/// `fast_bf16`: whether the device multiplies bf16 fast. `probe`: a leaf whose gradient becomes the first rounded gradient, flat; `zero`: the
+/// `fast_bf16`: whether the device multiplies bf16 fast. `sum`: the sums of products both of whose operands are codes, if they are not f32. `probe`: a leaf whose gradient becomes the first rounded gradient, flat; `zero`: the
 /// value of other leaves. Shapes: `x` `[tokens, in]`, `w` `[out, in]`, result `[tokens, out]`.
 #[must_use]
 pub fn product(
     x: Operand,
     w: Operand,
     backward: BackwardUses,
-    fast_bf16: bool,
+    (fast_bf16, sum): (bool, Option<LimitedSum>),
     (probe, zero): (Option<Tensor<1>>, &Tensor<1>),
 ) -> (Tensor<2>, [Option<GradientStats>; 2]) {
     let is_tracked = x.values.device().is_autodiff();
     let elements = (x.values.dims()[0] * w.values.dims()[0]) as u64;
     let BackwardUses { input, weight, gradient, gradient_for_weight } = backward;
     let second_rounding = gradient_for_weight.as_ref().map(|(rounding, _)| rounding);
-    let as_bf16 = |fits: bool| fast_bf16 && fits;
+    let form = |fits_bf16: bool, codes: Option<CodeLayout>| match (sum.and(codes), fast_bf16 && fits_bf16) {
+        (Some(codes), _) => FactorForm::Codes(codes),
+        (None, true) => FactorForm::Bf16,
+        (None, false) => FactorForm::F32,
+    };
+    let of_gradient =
+        |rounding: &GradientRounding| form(rounding.fits_bf16(), rounding.cast().map(CodeLayout::of_cast));
     let saved = |first: &Operand, second: Option<&Operand>| {
         let used = second.unwrap_or(first);
         SavedOperand {
             is_second: second.is_some(),
             encoding: used.encoding.clone(),
-            as_bf16: as_bf16(used.fits_bf16()),
+            form: form(used.fits_bf16(), used.codes),
         }
     };
     let params = ProductParams {
-        as_bf16: [as_bf16(x.fits_bf16()), as_bf16(w.fits_bf16())],
+        forms: [&x, &w].map(|operand| form(operand.fits_bf16(), operand.codes)),
+        sum,
         saved: [saved(&x, input.as_ref()), saved(&w, weight.as_ref())],
-        gradient_as_bf16: [
-            as_bf16(gradient.fits_bf16()),
-            as_bf16(second_rounding.unwrap_or(&gradient).fits_bf16()),
-        ],
+        gradient_forms: [&gradient, second_rounding.unwrap_or(&gradient)].map(of_gradient),
         gradient: gradient.clone(),
         gradient_for_weight: gradient_for_weight.clone(),
     };

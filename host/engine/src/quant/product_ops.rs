@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use altgrad_casts::LimitedSum;
 use burn::backend::{
     Autodiff, AutodiffBackend, Backend, ExtensionType, Flex, TensorMetadata,
     autodiff::{
@@ -23,7 +24,8 @@ use burn::tensor::{FloatDType, Shape};
 
 use super::{
     cast::CastOps,
-    operand::{GradientRounding, ProductParams},
+    limited::{self, CodeLayout},
+    operand::{FactorForm, GradientRounding, ProductParams},
     saved_tensors,
 };
 use crate::tensor::{bf16::Bf16Ops, fp32::Fp32Ops, matmul};
@@ -89,8 +91,9 @@ pub trait ProductOps: CastOps + Bf16Ops + Fp32Ops {
         params: Arc<ProductParams>,
     ) -> FloatTensor<Self> {
         let _ = (second_x, second_w, leaves);
-        let [x_as_bf16, w_as_bf16] = params.as_bf16;
-        multiply::<Self>(MatrixFactor::new(x, x_as_bf16), MatrixFactor::new(w, w_as_bf16).transposed())
+        let [x_form, w_form] = params.forms;
+        let w = MatrixFactor::new(w, w_form).transposed();
+        multiply::<Self>(MatrixFactor::new(x, x_form), w, params.sum)
     }
 
     /// Values in the layer's encoding number `index`, 0 or 1, if the device can encode them.
@@ -113,6 +116,18 @@ pub trait ProductOps: CastOps + Bf16Ops + Fp32Ops {
     ) -> FloatTensor<Self> {
         let _ = (params, index);
         packed.split().0
+    }
+
+    /// `a b` of codes, each with its scales `[groups, 2]`, in sums of limited width. The setup refuses them on other devices than the CPU.
+    #[fusion(default)]
+    fn limited_matmul(
+        #[extension_type] a: OperandTensors<Self>,
+        #[extension_type] b: OperandTensors<Self>,
+        layouts: [CodeLayout; 2],
+        sum: LimitedSum,
+    ) -> FloatTensor<Self> {
+        let _ = (a, b, layouts);
+        unreachable!("{sum:?} on a device other than the CPU")
     }
 
     /// `a b` of f32 tensors.
@@ -162,6 +177,15 @@ impl ProductOps for Flex {
         matmul::matmul(&a, &b)
     }
 
+    fn limited_matmul(
+        a: OperandTensors<Self>,
+        b: OperandTensors<Self>,
+        [a_layout, b_layout]: [CodeLayout; 2],
+        sum: LimitedSum,
+    ) -> FloatTensor<Self> {
+        limited::matmul((a.split(), a_layout), (b.split(), b_layout.transposed()), &sum)
+    }
+
     /// The same result: products of bf16 values are exact in f32.
     fn bf16_matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
         <Self as ProductOps>::matmul(
@@ -195,23 +219,29 @@ enum MatrixFactor<B: Backend> {
     F32(FloatTensor<B>),
     /// bf16 values, which are the matrix times one scale, and that scale with its inverse, `[1, 2]`, if it is not 1.
     Bf16(FloatTensor<B>, Option<FloatTensor<B>>),
+    /// f32 values of codes in the order of their cast, and their scales.
+    Codes(OperandTensors<B>, CodeLayout),
 }
 
 impl<B: ProductOps> MatrixFactor<B> {
-    /// From f32 values. With `as_bf16` they must be exact in bf16 after multiplication with the scale.
-    fn new(x: OperandTensors<B>, as_bf16: bool) -> Self {
-        let (x, scales) = x.split();
-        if !as_bf16 {
-            return Self::F32(x);
+    /// From f32 values. As bf16 they must be exact in it after multiplication with the scale.
+    fn new(x: OperandTensors<B>, form: FactorForm) -> Self {
+        match form {
+            FactorForm::F32 => Self::F32(x.split().0),
+            FactorForm::Bf16 => {
+                let (x, scales) = x.split();
+                let scaled = times::<B>(x, scales.as_ref(), 0);
+                Self::Bf16(B::float_cast(scaled, FloatDType::BF16), scales)
+            }
+            FactorForm::Codes(layout) => Self::Codes(x, layout),
         }
-        let scaled = times::<B>(x, scales.as_ref(), 0);
-        Self::Bf16(B::float_cast(scaled, FloatDType::BF16), scales)
     }
 
     fn transposed(self) -> Self {
         match self {
             Self::F32(matrix) => Self::F32(B::float_swap_dims(matrix, 0, 1)),
             Self::Bf16(matrix, scales) => Self::Bf16(B::float_swap_dims(matrix, 0, 1), scales),
+            Self::Codes(values, layout) => Self::Codes(values, layout.transposed()),
         }
     }
 
@@ -222,6 +252,8 @@ impl<B: ProductOps> MatrixFactor<B> {
             Self::Bf16(matrix, scales) => {
                 times::<B>(B::float_cast(matrix, FloatDType::F32), scales.as_ref(), 1)
             }
+            Self::Codes(values, layout) if layout.is_transposed => B::float_swap_dims(values.split().0, 0, 1),
+            Self::Codes(values, _) => values.split().0,
         }
     }
 }
@@ -233,15 +265,22 @@ fn times<B: Backend>(x: FloatTensor<B>, scales: Option<&FloatTensor<B>>, index: 
     B::float_mul(x, column)
 }
 
-/// `a b`, multiplied as bf16 if both factors are.
-fn multiply<B: ProductOps>(a: MatrixFactor<B>, b: MatrixFactor<B>) -> FloatTensor<B> {
-    match (a, b) {
-        (MatrixFactor::Bf16(a, a_scales), MatrixFactor::Bf16(b, b_scales)) => {
+/// `a b`, multiplied as bf16 if both factors are, and as codes in such sums if both are.
+fn multiply<B: ProductOps>(
+    a: MatrixFactor<B>,
+    b: MatrixFactor<B>,
+    sum: Option<LimitedSum>,
+) -> FloatTensor<B> {
+    match (a, b, sum) {
+        (MatrixFactor::Codes(a, a_layout), MatrixFactor::Codes(b, b_layout), Some(sum)) => {
+            B::limited_matmul(a, b, [a_layout, b_layout], sum)
+        }
+        (MatrixFactor::Bf16(a, a_scales), MatrixFactor::Bf16(b, b_scales), _) => {
             // One after the other: the product of two inverses may leave f32's range.
             let y = times::<B>(B::bf16_matmul(a, b), a_scales.as_ref(), 1);
             times::<B>(y, b_scales.as_ref(), 1)
         }
-        (a, b) => B::matmul(a.into_f32(), b.into_f32()),
+        (a, b, _) => B::matmul(a.into_f32(), b.into_f32()),
     }
 }
 
@@ -258,12 +297,12 @@ impl<B: ProductOps> Backward<B, 7> for ProductBackward {
         let [x_parent, w_parent, words, sums, second_words, second_sums, probe_parent] = ops.parents;
         let whole = grads.consume::<B>(&ops.node);
         // The second use comes first: after its copy, nothing else uses the gradient, which the first use rounds in place.
-        let for_weight = |source, rounding| round_gradient::<B>(source, rounding, params.gradient_as_bf16[1]);
+        let for_weight = |source, rounding| round_gradient::<B>(source, rounding, params.gradient_forms[1]);
         let second = match &params.gradient_for_weight {
             Some((rounding, false)) => Some(for_weight(B::float_swap_dims(whole.clone(), 0, 1), rounding)),
             _ => None,
         };
-        let (grad, statistics) = round_gradient::<B>(whole, &params.gradient, params.gradient_as_bf16[0]);
+        let (grad, statistics) = round_gradient::<B>(whole, &params.gradient, params.gradient_forms[0]);
         if let Some(parent) = probe_parent {
             let rounded = grad.clone().into_f32();
             let flat = Shape::from([rounded.shape().num_elements()]);
@@ -271,11 +310,14 @@ impl<B: ProductOps> Backward<B, 7> for ProductBackward {
         }
         // The saved operand as `[in, tokens]` or `[in, out]` if it is a second use, else as it was.
         let restore = |saved: OperandTensors<B>, index: usize| {
-            if params.saved[index].as_bf16 {
+            let form = params.saved[index].form;
+            if form == FactorForm::Bf16 {
                 let (saved, scales) = saved.split();
                 return MatrixFactor::Bf16(saved, scales);
             }
-            MatrixFactor::F32(B::unpack(saved, params.clone(), index))
+            let (_, scales) = saved.clone().split();
+            let values = B::unpack(saved, params.clone(), index);
+            MatrixFactor::new(OperandTensors::new(values, scales), form)
         };
         let untransposed = |factor: MatrixFactor<B>, index: usize| {
             if params.saved[index].is_second { factor.transposed() } else { factor }
@@ -287,11 +329,11 @@ impl<B: ProductOps> Backward<B, 7> for ProductBackward {
         };
         if let Some(parent) = x_parent {
             let w = untransposed(restore(w, 1), 1);
-            grads.register::<B>(parent.id, multiply::<B>(grad, w));
+            grads.register::<B>(parent.id, multiply::<B>(grad, w, params.sum));
         }
         if let Some(parent) = w_parent {
             let x = untransposed(restore(x, 0), 0);
-            grads.register::<B>(parent.id, multiply::<B>(for_weight, x));
+            grads.register::<B>(parent.id, multiply::<B>(for_weight, x, params.sum));
         }
         let leaves =
             [[words, sums], [second_words, second_sums]].into_iter().zip([statistics, second_statistics]);
@@ -309,15 +351,17 @@ impl<B: ProductOps> Backward<B, 7> for ProductBackward {
 fn round_gradient<B: ProductOps>(
     grad: FloatTensor<B>,
     rounding: &GradientRounding,
-    as_bf16: bool,
+    form: FactorForm,
 ) -> (MatrixFactor<B>, Option<[FloatTensor<B>; 2]>) {
     match rounding {
         GradientRounding::None => (MatrixFactor::F32(grad), None),
-        GradientRounding::Bf16 if as_bf16 => (MatrixFactor::new(OperandTensors::Plain(grad), as_bf16), None),
+        GradientRounding::Bf16 if form == FactorForm::Bf16 => {
+            (MatrixFactor::new(OperandTensors::Plain(grad), form), None)
+        }
         GradientRounding::Bf16 => (MatrixFactor::F32(B::round_to_bf16(grad)), None),
         GradientRounding::Cast(params) => {
             let (grad, scales, words, sums) = B::cast(grad, Arc::new((**params).clone()));
-            (MatrixFactor::new(OperandTensors::Scaled(grad, scales), as_bf16), Some([words, sums]))
+            (MatrixFactor::new(OperandTensors::Scaled(grad, scales), form), Some([words, sums]))
         }
     }
 }
@@ -360,9 +404,9 @@ impl<B: ProductOps, C: CheckpointStrategy> ProductOps for Autodiff<B, C> {
             OperandTensors::Plain(_) => None,
             OperandTensors::Scaled(_, scales) => Some(scales.clone()),
         });
-        let x = MatrixFactor::<B>::new(x, params.as_bf16[0]);
-        let w = MatrixFactor::<B>::new(w, params.as_bf16[1]);
-        let y = multiply::<B>(x.clone(), w.clone().transposed());
+        let x = MatrixFactor::<B>::new(x, params.forms[0]);
+        let w = MatrixFactor::<B>::new(w, params.forms[1]);
+        let y = multiply::<B>(x.clone(), w.clone().transposed(), params.sum);
         match prep.compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
                 let save = |first: (MatrixFactor<B>, Option<FloatTensor<B>>),
@@ -373,15 +417,18 @@ impl<B: ProductOps, C: CheckpointStrategy> ProductOps for Autodiff<B, C> {
                         SecondUse::Own(own) => {
                             let own = primitive(own);
                             let (_, scales) = own.clone().split();
-                            (MatrixFactor::new(own, params.saved[index].as_bf16), scales)
+                            (MatrixFactor::new(own, params.saved[index].form), scales)
                         }
                     };
                     match factor {
-                        MatrixFactor::F32(matrix) => {
+                        MatrixFactor::Bf16(matrix, scales) => OperandTensors::new(matrix, scales),
+                        // As they are in memory.
+                        MatrixFactor::F32(matrix)
+                        | MatrixFactor::Codes(OperandTensors::Plain(matrix), _)
+                        | MatrixFactor::Codes(OperandTensors::Scaled(matrix, _), _) => {
                             let operand = OperandTensors::new(matrix, scales.clone());
                             OperandTensors::new(B::pack(operand, params.clone(), index), scales)
                         }
-                        MatrixFactor::Bf16(matrix, scales) => OperandTensors::new(matrix, scales),
                     }
                 };
                 let [x_scales, w_scales] = scales;

@@ -87,7 +87,10 @@ impl Table<'_> {
         json!({
             "operands_without_format": unrounded,
             "linear_layers_multiply_as": exact,
-            "accumulator": TYPE,
+            "accumulator": match quant.sum() {
+                None => TYPE.to_string(),
+                Some(sum) => format!("{sum:?} where both operands have formats, else {TYPE}"),
+            },
         })
     }
 }

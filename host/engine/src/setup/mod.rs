@@ -17,6 +17,7 @@ mod rounding;
 mod run_setup;
 mod scale_warning;
 mod schedule;
+mod sums;
 mod value_casts;
 mod vocabulary_limit;
 mod warnings;

@@ -18,7 +18,7 @@ use wildmatch::WildMatch;
 
 use super::{
     casts::{self, LayerShape},
-    crossed_blocks,
+    crossed_blocks, sums,
     value_casts::{self, ValuePlace, Widths},
     vocabulary_limit,
 };
@@ -79,8 +79,16 @@ pub(super) fn quant(
     builder.modes = modes(layers.iter().flat_map(|(_, casts)| casts));
     let values = builder.values();
     builder.modes.extend(modes(values.iter().map(|place| &place.cast)));
+    let shapes = |layer: ParamId| {
+        let shape = &layout.specs[layer].shape;
+        LayerShape {
+            inputs: shape[1],
+            outputs: shape[0],
+            tokens: config.data.batch_size * config.data.block_size,
+        }
+    };
     for (layer, casts) in &layers {
-        builder.add_layer(*layer, casts)?;
+        builder.add_layer(*layer, shapes(*layer), casts)?;
     }
     for place in &values {
         builder.add_value(place)?;
@@ -99,7 +107,11 @@ pub(super) fn quant(
         return Err(("train.precision".into(), error.hint("use precision = \"fp32\", or another device")));
     }
     let quant = QuantPlan::new(builder.sites, config.quant.master_weights, precision, config.run.seed);
-    Ok(quant.with_unrounded(builder.unrounded).with_fast_bf16(device.multiplies_bf16_fast()))
+    let quant = quant.with_unrounded(builder.unrounded).with_fast_bf16(device.multiplies_bf16_fast());
+    let quant = quant.with_sum(config.quant.limited_sum());
+    let layers: Vec<_> = layers.iter().map(|(layer, _)| (*layer, shapes(*layer))).collect();
+    sums::check(&quant, device, &layers)?;
+    Ok(quant)
 }
 
 /// The cast of a use of a layer's tensor.
@@ -160,9 +172,12 @@ impl Builder<'_> {
     }
 
     /// Adds the sites of a layer.
-    fn add_layer(&mut self, layer: ParamId, casts: &casts::LayerCasts) -> Result<(), KeyedDiagnostic> {
-        let shape = &self.layout.specs[layer].shape;
-        let shape = LayerShape { inputs: shape[1], outputs: shape[0], tokens: self.tokens };
+    fn add_layer(
+        &mut self,
+        layer: ParamId,
+        shape: LayerShape,
+        casts: &casts::LayerCasts,
+    ) -> Result<(), KeyedDiagnostic> {
         casts::check_sources(casts)?;
         let name = self.name(layer);
         self.in_all_passes(shape, |shape| casts::check_transforms(name, casts, shape))?;

@@ -85,6 +85,23 @@ fn excluding_every_layer_is_the_unquantized_run() {
     }
 }
 
+/// Wide sums are those of f32 but for rounding, narrow ones are not, and those of a recipe train.
+#[test]
+fn sums_of_limited_width_change_the_loss_by_their_width() {
+    let bench = Bench::new();
+    let losses = |accumulate: &str, out: &str| {
+        numbers(&run(&bench, &format!("{ROLES}\naccumulate = {accumulate}"), out)["train/loss"])
+    };
+    let f32 = losses("\"f32\"", "f32");
+    assert_eq!(f32, numbers(&run(&bench, ROLES, "default")["train/loss"]));
+    let furthest = |others: &[f64]| f32.iter().zip(others).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let wide = losses("{ bits = 30, round = \"nearest\", group = 4 }", "wide");
+    let narrow = losses("{ bits = 4, group = 4 }", "narrow");
+    assert!(furthest(&wide) < 1e-3 && furthest(&narrow) > 1e-3, "{f32:?} {wide:?} {narrow:?}");
+    let recipe = numbers(&run(&bench, "recipe = \"deepseek_v3_hopper\"", "recipe")["train/loss"]);
+    assert_eq!(recipe.len(), f32.len());
+}
+
 #[test]
 fn without_rounding_shadow_gradients_are_the_gradients() {
     let metrics = run(&Bench::new(), "[shadow]\nevery = 1", "run");
@@ -249,6 +266,10 @@ fn each_fault_of_a_quantization_rule_is_placed() {
         "grad = \"E9M9\"",
         "weight = \"E4M3\"\n[[quant.layer]]\nmatch = \"*.mpl.*\"",
         "grad = \"E4M3\"\nmaster_weights = \"none\"",
+        "weight = \"E4M3\"\nactivation = \"E4M3\"\naccumulate = { bits = 13, group = 32, promote = 48 }",
+        "weight = \"E4M3\"\nactivation = \"E4M3\"\naccumulate = { bits = 13, groups = 32 }",
+        "weight = \"E4M3\"\naccumulate = \"hopper_fp8\"",
+        "weight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E4M3\"\nblock = 4\naccumulate = \"hopper_fp8\"",
     ] {
         bench.write("run.toml", &run_file(quant));
         let outcome = bench.host(&["check", "run.toml"]);
