@@ -200,6 +200,10 @@ pub struct LayerRule {
     /// is `lm_head.weight`, tied or not.
     #[serde(rename = "match")]
     pub pattern: String,
+    /// Removes what these layers would inherit: the keys below begin from a shipped recipe or a recipe's file, or from `none`, an unquantized
+    /// run. Resolved value: `none`, because the recipe's keys are written out.
+    #[serde(default)]
+    pub recipe: Option<String>,
     /// Format of the weight; `none` switches it off. Default: that of earlier rules.
     #[serde(default)]
     pub weight: Option<String>,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use altgrad_base::diagnostic::{Diagnostic, closest};
 use toml::{Table, Value};
 
+use super::quant::LayerRule;
 use super::source::{Place, Source, join};
 use super::{foreign, paths};
 
@@ -41,7 +42,7 @@ pub const RECIPES: &[(&str, &str)] = &[
 pub(super) fn apply(table: &mut Table, source: &mut Source) -> Result<(), Diagnostic> {
     const KEY: &str = "quant.recipe";
     let Some(Value::String(name)) = table.get("quant").and_then(|quant| quant.get("recipe")).cloned() else {
-        return Ok(());
+        return apply_to_layers(table, source);
     };
     let at = source.locate(KEY);
     let (path, text) = text_of(&name).map_err(|error| error.at(at))?;
@@ -54,7 +55,61 @@ pub(super) fn apply(table: &mut Table, source: &mut Source) -> Result<(), Diagno
     source.places.remove(KEY);
     merge(table, recipe, "", &mut Merge { source, recipe: &places });
     source.recipe = Some((path, places.text().to_owned()));
+    apply_to_layers(table, source)
+}
+
+/// Keys of `[quant]` that choose layers, which a rule does by its pattern.
+const CHOOSE_LAYERS: [&str; 3] = ["exclude", "skip_first", "skip_last"];
+
+/// Puts the keys of the recipes that rules by layer name under their own, and `none` in the place of the names.
+fn apply_to_layers(table: &mut Table, source: &Source) -> Result<(), Diagnostic> {
+    let quant = table.get_mut("quant").and_then(|quant| quant.get_mut("layer"));
+    let rules = quant.and_then(Value::as_array_mut).into_iter().flatten().enumerate();
+    for (index, rule) in rules {
+        let Some(rule) = rule.as_table_mut() else { continue };
+        let key = format!("quant.layer.{index}.recipe");
+        let Some(Value::String(name)) =
+            rule.get("recipe").filter(|name| name.as_str() != Some(LayerRule::OFF)).cloned()
+        else {
+            continue;
+        };
+        let (path, text) = text_of(&name).map_err(|error| error.at(source.locate(&key)))?;
+        let (mut recipe, mut places) = Source::parse(&path, text)?;
+        foreign::translate(&mut recipe, &mut places)?.into_iter().for_each(paths::warn_once);
+        refuse_others(&recipe, &places)?;
+        let Some(Value::Table(mut keys)) = recipe.remove("quant") else { continue };
+        CHOOSE_LAYERS.iter().for_each(|name| drop(keys.remove(*name)));
+        for role in ["weight", "activation", "grad"] {
+            if let Some(rounding) = keys.remove(&format!("{role}_rounding")) {
+                let mut cast = Table::new();
+                cast.insert(role.into(), Value::Table(Table::from_iter([("rounding".to_owned(), rounding)])));
+                lay_below(&mut keys, Table::from_iter([("cast".to_owned(), Value::Table(cast))]));
+            }
+        }
+        if let Some(other) =
+            ["layer", "master_weights", "accumulate"].into_iter().find(|name| keys.contains_key(*name))
+        {
+            let message =
+                format!("the recipe `{name}` has `quant.{other}`, which a rule of layers cannot have");
+            return Err(Diagnostic::config(message)
+                .at(source.locate(&key))
+                .hint("name it in [quant], or another recipe here"));
+        }
+        rule.insert("recipe".to_owned(), LayerRule::OFF.into());
+        lay_below(rule, keys);
+    }
     Ok(())
+}
+
+/// Adds the keys of `base` that `own` lacks.
+fn lay_below(own: &mut Table, base: Table) {
+    for (name, value) in base {
+        match (own.get_mut(&name), value) {
+            (Some(Value::Table(own)), Value::Table(base)) => lay_below(own, base),
+            (Some(_), _) => {}
+            (None, value) => drop(own.insert(name, value)),
+        }
+    }
 }
 
 /// The recipe's path, for messages, and its text.

@@ -111,8 +111,14 @@ impl QuantSection {
     #[must_use]
     pub fn cast(&self, role: Role, applies: impl Fn(&LayerRule) -> bool) -> ResolvedCast {
         let rules = self.layer.iter().enumerate().filter(|(_, rule)| applies(rule));
-        let levels: Vec<Level<'_>> =
-            std::iter::once(self.level()).chain(rules.map(|(index, rule)| rule.level(index))).collect();
+        let plain = Self::default();
+        let mut levels = vec![self.level()];
+        for (index, rule) in rules {
+            if rule.recipe.is_some() {
+                levels = vec![plain.level()];
+            }
+            levels.push(rule.level(index));
+        }
         let (mut fields, mut key) = (CastFields::default(), String::new());
         let mut given = Vec::new();
         for level in &levels {

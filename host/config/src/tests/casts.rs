@@ -106,6 +106,26 @@ fn rules_of_the_run_file_come_after_those_of_its_recipe() {
     );
 }
 
+/// A rule with a recipe inherits nothing from [quant] and earlier rules; later rules inherit from it.
+#[test]
+fn rules_with_a_recipe_begin_anew() {
+    let text = "[quant]\nrecipe = 'quartet'\n[[quant.layer]]\nmatch = 'a'\ngrad = 'E5M2'\n\
+        [[quant.layer]]\nmatch = '*'\nrecipe = 'nvfp4'\ncast.weight.block = [8, 16]\n\
+        [[quant.layer]]\nmatch = 'b'\nrecipe = 'none'\nweight = 'E4M3'\n[[quant.layer]]\nmatch = 'c'\nblock = 64";
+    let quant = load(text).quant;
+    let nvfp4 = load("[quant]\nrecipe = 'nvfp4'\n[quant.cast.weight]\nblock = [8, 16]").quant;
+    for role in Role::LINEAR {
+        let of = |last: usize| {
+            quant.cast(role, |rule| quant.layer[..last].iter().any(|other| std::ptr::eq(rule, other)))
+        };
+        assert_eq!(of(2).fields, nvfp4.cast(role, |_| false).fields, "{role:?}");
+        let weight = load("[quant]\nweight = 'E4M3'").quant.cast(role, |_| false).fields;
+        assert_eq!(of(3).fields, weight, "{role:?}");
+        assert_eq!(of(4).fields.block, Some(BlockChoice::Along(64)), "{role:?}");
+    }
+    assert_eq!(load(&load(text).to_toml().unwrap()).quant, quant);
+}
+
 /// The source of one rule gives a block of another an effect, also with a rule in between.
 #[test]
 fn rules_may_act_together() {
@@ -156,6 +176,8 @@ fn what_casts_cannot_be_is_refused_where_it_stands() {
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight.scaling]\nrule = 'rms'\namax = 'delayed'", "`quant.cast.weight.scaling.amax` has no effect here", ":5:1", "it needs a format with scales that follow from a largest magnitude"),
         ("[quant]\nweight = 'E4M3'\nblock = 32\n[quant.scaling]\ngranularity = 'row'", "`quant.scaling.granularity` must be `none`, `tensor`, `channel` or `block`, found \"row\"", ":5:15", ""),
         ("[quant]\nweight = 'E4M3'\nblock = 32\n[quant.scaling]\ngranularity = 'block'", "`quant.scaling.granularity` and `quant.block` both set the elements that share a scale", ":5:1", "remove one of them"),
+        ("[[quant.layer]]\nmatch = '*'\nrecipe = 'mxpf8'", "there is no recipe `mxpf8`", ":3:10", "did you mean `mxfp8`?"),
+        ("[[quant.layer]]\nmatch = '*'\nrecipe = 'hybrid'", "the recipe `hybrid` has `quant.layer`, which a rule of layers cannot have", ":3:10", "name it in [quant]"),
         ("[quant]\nrecipe = 'mxpf8'", "there is no recipe `mxpf8`", ":2:10", "did you mean `mxfp8`?"),
         ("[quant]\nskip_last = '15'\nweight = 'E4M3'", "`quant.skip_last` must be a number of blocks, or a share of all such as \"15%\", found \"15\"", ":2:13", ""),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight]\ntransform = 'fft'", "`quant.cast.weight.transform` must be \"none\" or a table such as { hadamard = 16 }, found \"fft\"", ":4:13", ""),

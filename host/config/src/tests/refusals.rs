@@ -67,7 +67,7 @@ fn unknown_keys() {
         ("\u{feff}lr = 1", "unknown key `lr`", ":1:1", SECTIONS),
         ("[quant]\nsaturate = true", "unknown key `quant.saturate`", ":2:1", "known keys in [quant]: recipe, weight, activation, grad, rounding, weight_rounding, activation_rounding, grad_rounding, random_bits, random_mode, overflow, master_weights, ste, scaling, stored_scale, block, source, transform, accumulate, cast, exclude, skip_first, skip_last, layer, schedule"),
         ("[quant.scaling]\ngranularity = 'channel'\nblok = 1", "unknown key `quant.scaling.blok`", ":3:1", "did you mean `block`? known keys in `quant.scaling`: granularity, block, amax, window, static_amax, margin, pow2, type, rule, order, tensor, tensor_target, round, choice, candidates, floor, limit, zero, nonfinite, factor, quantize, dequantize, deviations, first"),
-        ("[[quant.layer]]\nmatch = '*'\nformat = 'E4M3'", "unknown key `quant.layer.0.format`", ":3:1", "known keys in `quant.layer.0`: match, weight, activation, grad, rounding, random_bits, random_mode, overflow, block, source, transform, ste, scaling, cast"),
+        ("[[quant.layer]]\nmatch = '*'\nformat = 'E4M3'", "unknown key `quant.layer.0.format`", ":3:1", "known keys in `quant.layer.0`: match, recipe, weight, activation, grad, rounding, random_bits, random_mode, overflow, block, source, transform, ste, scaling, cast"),
         ("[[quant.layer]]\nmatch = '*'\ngrad_rounding = 'stochastic'", "unknown key `quant.layer.0.grad_rounding`", ":3:1", "a rule by layer has `cast.grad.rounding`; known keys in `quant.layer.0`: match, ..."),
         ("[quant]\n'we ight' = 'E4M3'", "unknown key `quant.\"we ight\"`", ":2:1", "did you mean `weight`? known keys in [quant]: recipe, weight, activation, grad, rounding, weight_rounding, activation_rounding, grad_rounding, random_bits, random_mode, overflow, master_weights, ste, scaling, stored_scale, block, source, transform, accumulate, cast, exclude, skip_first, skip_last, layer, schedule"),
         ("[metrics]\nrank_evry = 1", "unknown key `metrics.rank_evry`", ":2:1", "did you mean `rank_every`? known keys in [metrics]: every, histograms_every, kurtosis_every, attention, rank_every, dead_neuron_window, dead_gradient_threshold"),
@@ -394,8 +394,8 @@ fn all_faults_of_a_file() {
     let text = "[[sink]]\nname = 'a'\nqueue = 0\nevery = 0\n[[sink]]\nname = 'b'\nqueue = 0";
     let found = faults(text, "none");
     assert_eq!(found.len(), 3, "{found:?}");
-    let text = "[[quant.layer]]\nmatch = '*'\nrecipe = 'a'\ngrad_rounding = 'x'\n[[quant.layer]]\nmatch = 'b'\nlayer = 1";
-    let keys = ["layer.0.grad_rounding", "layer.0.recipe", "layer.1.layer"];
+    let text = "[[quant.layer]]\nmatch = '*'\nrecipes = 'a'\ngrad_rounding = 'x'\n[[quant.layer]]\nmatch = 'b'\nlayer = 1";
+    let keys = ["layer.0.grad_rounding", "layer.0.recipes", "layer.1.layer"];
     let mut found = faults(text, "none");
     found.sort();
     assert_eq!(found, keys.map(|key| format!("unknown key `quant.{key}`")));
