@@ -124,6 +124,14 @@ fn rules_with_a_recipe_begin_anew() {
         assert_eq!(of(4).fields.block, Some(BlockChoice::Along(64)), "{role:?}");
     }
     assert_eq!(load(&load(text).to_toml().unwrap()).quant, quant);
+    for (recipe, message) in
+        [("mxpf8", "there is no recipe `mxpf8`"), ("hybrid", "the recipe `hybrid` has `quant.layer`")]
+    {
+        let refused = try_load(&format!("[[quant.layer]]\nmatch = '*'\nrecipe = '{recipe}'"), &[])
+            .unwrap_err()
+            .to_string();
+        assert!(refused.starts_with(message), "{refused}");
+    }
 }
 
 /// The source of one rule gives a block of another an effect, also with a rule in between.
@@ -176,8 +184,6 @@ fn what_casts_cannot_be_is_refused_where_it_stands() {
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight.scaling]\nrule = 'rms'\namax = 'delayed'", "`quant.cast.weight.scaling.amax` has no effect here", ":5:1", "it needs a format with scales that follow from a largest magnitude"),
         ("[quant]\nweight = 'E4M3'\nblock = 32\n[quant.scaling]\ngranularity = 'row'", "`quant.scaling.granularity` must be `none`, `tensor`, `channel` or `block`, found \"row\"", ":5:15", ""),
         ("[quant]\nweight = 'E4M3'\nblock = 32\n[quant.scaling]\ngranularity = 'block'", "`quant.scaling.granularity` and `quant.block` both set the elements that share a scale", ":5:1", "remove one of them"),
-        ("[[quant.layer]]\nmatch = '*'\nrecipe = 'mxpf8'", "there is no recipe `mxpf8`", ":3:10", "did you mean `mxfp8`?"),
-        ("[[quant.layer]]\nmatch = '*'\nrecipe = 'hybrid'", "the recipe `hybrid` has `quant.layer`, which a rule of layers cannot have", ":3:10", "name it in [quant]"),
         ("[quant]\nrecipe = 'mxpf8'", "there is no recipe `mxpf8`", ":2:10", "did you mean `mxfp8`?"),
         ("[quant]\nskip_last = '15'\nweight = 'E4M3'", "`quant.skip_last` must be a number of blocks, or a share of all such as \"15%\", found \"15\"", ":2:13", ""),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight]\ntransform = 'fft'", "`quant.cast.weight.transform` must be \"none\" or a table such as { hadamard = 16 }, found \"fft\"", ":4:13", ""),
