@@ -74,3 +74,16 @@ pub fn cube_max(own: u32) -> u32 {
     sync_cube();
     largest[0usize].load()
 }
+
+/// The bits of a number, changed so that larger numbers have larger bits; a NaN is above infinity or below its negative.
+#[cube]
+pub fn ordered(x: f32) -> u32 {
+    let bits = u32::reinterpret(x);
+    select(bits > MAGNITUDE, !bits, bits | SIGN)
+}
+
+/// The number of [`ordered`] bits.
+#[cube]
+pub fn unordered(bits: u32) -> f32 {
+    f32::reinterpret(select(bits >= SIGN, bits & MAGNITUDE, !bits))
+}

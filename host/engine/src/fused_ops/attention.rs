@@ -11,6 +11,8 @@ mod intermediate;
 mod kernel;
 mod monitor;
 #[cfg(feature = "gpu")]
+mod monitor_kernel;
+#[cfg(feature = "gpu")]
 mod tile;
 
 use std::sync::{Arc, OnceLock};
@@ -110,12 +112,11 @@ fn on_device(
     let to_bf16 = precision == PrecisionChoice::Bf16;
     let function = kernel::DeviceAttention { shape, has_mask: mask.is_some(), to_bf16 };
     let mask = mask.map(|mask| mask.reshape([shape.batch * shape.score_elements()]));
+    let (y, stats) = device::apply_and_keep(qkv, [mask, None], function, monitor.is_some());
     if let Some((monitor, layer)) = monitor {
-        let stats = device::saved(untracked(qkv.clone()), [mask.clone().map(untracked), None], function);
-        let stats = stats.reshape([shape.batch, shape.heads, shape.block, tile::STATS]);
-        monitor.record(layer, monitor::summarize(stats));
+        monitor.record(layer, device::apply(stats, [None, None], monitor_kernel::Summary(shape)));
     }
-    device::apply(qkv, [mask, None], function)
+    y
 }
 
 /// The elements of the mask. An operation cannot return an error: NaN takes the place of a mask that cannot be read.

@@ -21,6 +21,8 @@ use burn_cubecl::{
     CubeBackend, kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor,
 };
 
+use crate::tensor::untracked;
+
 /// A differentiable operation on up to three contiguous f32 tensors of a GPU.
 pub trait DeviceFunction: Debug + Send + Sync + 'static {
     /// The inputs that it uses; the others are any tensors.
@@ -29,7 +31,7 @@ pub trait DeviceFunction: Debug + Send + Sync + 'static {
     /// The shapes of the result, and of the tensor that is saved for the backward pass besides the inputs.
     fn shapes(&self, inputs: [&Shape; 3]) -> [Shape; 2];
 
-    /// Writes the result and the saved tensor; the latter may be left as it is if the operation is not `tracked` by autodiff.
+    /// Writes the result and the saved tensor; the latter may be left as it is if nothing uses it, so that the operation is not `tracked`.
     fn forward(&self, inputs: [CubeTensor; 3], outputs: [CubeTensor; 2], tracked: bool);
 
     /// Writes the gradients of the inputs that it uses, from the gradient of the result.
@@ -39,15 +41,16 @@ pub trait DeviceFunction: Debug + Send + Sync + 'static {
 /// The application of a [`DeviceFunction`], for burn's backends.
 #[backend_extension(Cube, Autodiff, Fusion)]
 pub trait DeviceOps: Backend {
-    /// `function` of three tensors.
+    /// `function` of three tensors, and what is saved, outside of any graph; `kept` says whether the caller uses the latter.
     #[fusion(default)]
     fn apply_on_device(
         a: FloatTensor<Self>,
         b: FloatTensor<Self>,
         c: FloatTensor<Self>,
         function: Arc<dyn DeviceFunction>,
-    ) -> FloatTensor<Self> {
-        Self::device_forward(a, b, c, function, false).0
+        kept: bool,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        Self::device_forward(a, b, c, function, kept)
     }
 
     /// The result, and what is saved.
@@ -173,19 +176,24 @@ impl<B: DeviceOps, C: CheckpointStrategy> DeviceOps for Autodiff<B, C> {
         b: FloatTensor<Self>,
         c: FloatTensor<Self>,
         function: Arc<dyn DeviceFunction>,
-    ) -> FloatTensor<Self> {
+        kept: bool,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
         let nodes = [a.node(), b.node(), c.node()];
         let [a, b, c] = [a, b, c].map(|input| input.into_primitive());
         let forward = |tracked| B::device_forward(a.clone(), b.clone(), c.clone(), function.clone(), tracked);
+        let constant = <Self as AutodiffBackend>::from_inner;
         match <DeviceBackward as Backward<B, 3>>::prepare::<C>(DeviceBackward, nodes)
             .compute_bound()
             .stateful()
         {
             OpsKind::Tracked(prep) => {
                 let (y, saved) = forward(true);
-                prep.finish(([a, b, c], saved, function), y)
+                (prep.finish(([a, b, c], saved.clone(), function), y), constant(saved))
             }
-            OpsKind::UnTracked(prep) => prep.finish(forward(false).0),
+            OpsKind::UnTracked(prep) => {
+                let (y, saved) = forward(kept);
+                (prep.finish(y), constant(saved))
+            }
         }
     }
 
@@ -220,28 +228,22 @@ impl<B: DeviceOps, C: CheckpointStrategy> DeviceOps for Autodiff<B, C> {
 /// `function` of `x` and up to two more tensors, on a GPU.
 pub(super) fn apply<const D: usize, const E: usize>(
     x: Tensor<D>,
-    [b, c]: [Option<Tensor<1>>; 2],
+    others: [Option<Tensor<1>>; 2],
     function: impl DeviceFunction,
 ) -> Tensor<E> {
-    let unused = || x.clone().detach().into_dispatch();
-    let [b, c] = [b, c].map(|input| input.map_or_else(unused, Tensor::into_dispatch));
-    Tensor::from_dispatch(<Dispatch as DeviceOps>::apply_on_device(
-        x.into_dispatch(),
-        b,
-        c,
-        Arc::new(function),
-    ))
+    apply_and_keep(x, others, function, false).0
 }
 
-/// What `function` saves, without a result.
-pub(super) fn saved<const D: usize>(
+/// The same, and what `function` saves, outside of any graph, if it is `kept`.
+pub(super) fn apply_and_keep<const D: usize, const E: usize>(
     x: Tensor<D>,
-    [b, c]: [Option<Tensor<1>>; 2],
+    others: [Option<Tensor<1>>; 2],
     function: impl DeviceFunction,
-) -> Tensor<1> {
-    let unused = || x.clone().into_dispatch();
-    let [b, c] = [b, c].map(|input| input.map_or_else(unused, Tensor::into_dispatch));
-    let function: Arc<dyn DeviceFunction> = Arc::new(function);
-    let (_, saved) = <Dispatch as DeviceOps>::device_forward(x.into_dispatch(), b, c, function, false);
-    Tensor::from_dispatch(saved)
+    kept: bool,
+) -> (Tensor<E>, Tensor<1>) {
+    let unused = || x.clone().detach().into_dispatch();
+    let [b, c] = others.map(|input| input.map_or_else(unused, Tensor::into_dispatch));
+    let x = x.into_dispatch();
+    let (y, saved) = <Dispatch as DeviceOps>::apply_on_device(x, b, c, Arc::new(function), kept);
+    (Tensor::from_dispatch(y), untracked(Tensor::from_dispatch(saved)))
 }

@@ -5,7 +5,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::device::empty;
-use crate::cube_parts::{MAGNITUDE, SIGN, UNITS, cube_max, cube_sum, elements};
+use crate::cube_parts::{UNITS, cube_max, cube_sum, elements, ordered, unordered};
 
 /// Most cubes of a launch: devices promise 65,535.
 const MAX_CUBES: usize = 1 << 15;
@@ -88,19 +88,6 @@ fn cross_entropy_of_rows(
         }
         first += CUBE_COUNT * columns;
     }
-}
-
-/// The bits of a number, changed so that larger numbers have larger bits; a NaN is above infinity or below its negative.
-#[cube]
-fn ordered(x: f32) -> u32 {
-    let bits = u32::reinterpret(x);
-    select(bits > MAGNITUDE, !bits, bits | SIGN)
-}
-
-/// The number of [`ordered`] bits.
-#[cube]
-fn unordered(bits: u32) -> f32 {
-    f32::reinterpret(select(bits >= SIGN, bits & MAGNITUDE, !bits))
 }
 
 #[cube(launch)]

@@ -26,6 +26,8 @@ pub mod qk_norm;
 pub mod rms_norm;
 pub mod rotary;
 pub mod scale;
+#[cfg(feature = "gpu")]
+pub mod scale_kernel;
 pub mod swiglu;
 #[cfg(test)]
 #[allow(clippy::expect_used)]

@@ -5,18 +5,28 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::{
-    function::{CHUNK, CpuFunction, SavedTensors, apply, is_available},
+    function::{CHUNK, CpuFunction, SavedTensors, apply},
     loops,
 };
 use crate::tensor::cpu::into_unique;
 
-/// `x * factor`, in the memory of `x` if nothing else uses it.
+/// `x * factor` for each of these tensors, which are outside of any autodiff graph; in the memory of `x` if nothing else uses it.
 #[must_use]
-pub fn scaled(x: Tensor<1>, factor: f32) -> Tensor<1> {
-    if is_available(&x.device()) { apply(x, [None, None], Scale { factor }) } else { reference(x, factor) }
+pub fn all_scaled(tensors: Vec<Tensor<1>>, factor: f32) -> Vec<Tensor<1>> {
+    #[cfg(feature = "gpu")]
+    if tensors.first().is_some_and(|x| !super::is_available(&x.device())) {
+        return super::scale_kernel::scaled(tensors, factor);
+    }
+    tensors.into_iter().map(|x| scaled(x, factor)).collect()
+}
+
+/// The same on the CPU.
+fn scaled(x: Tensor<1>, factor: f32) -> Tensor<1> {
+    apply(x, [None, None], Scale { factor })
 }
 
 /// The same as a chain of tensor operations.
+#[cfg(test)]
 fn reference(x: Tensor<1>, factor: f32) -> Tensor<1> {
     x.mul_scalar(factor)
 }

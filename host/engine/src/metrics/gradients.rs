@@ -8,7 +8,10 @@ use super::{
     family::{self, Formula, MetricFamily, MetricSetup},
     ops,
 };
-use crate::read_back::{ReadBack, Slot, Values};
+use crate::{
+    read_back::{ReadBack, Slot, Values},
+    tensor::batch::MOST,
+};
 
 /// Statistics of each parameter's gradient before clipping.
 static STATISTICS: &[Formula<GradientSums, Option<f64>>] = &[
@@ -79,10 +82,17 @@ impl GradientSums {
 /// The requested sums: the number of elements of each tensor, and the place of its sums.
 pub type RequestedSums = Vec<(f64, Slot)>;
 
+/// The requested moments of a batch of tensors: the place of its sums, and the number of elements and of slots of each tensor.
+pub type RequestedSums = Vec<(Slot, Vec<(f64, usize)>)>;
+
 /// Requests the moments of every parameter's gradient, `[n]` each.
 #[must_use]
 pub fn request_moments(grads: &[Tensor<1>], read_back: &mut ReadBack) -> RequestedSums {
-    grads.iter().map(|grad| (elements(grad), read_back.request(ops::moments(grad)))).collect()
+    let batches = grads.chunks(MOST).map(|grads| {
+        let tensors = grads.iter().map(|grad| (elements(grad), ops::slots(grad)));
+        (read_back.request(ops::moments(grads)), tensors.collect())
+    });
+    batches.collect()
 }
 
 /// The requested moments.
@@ -90,12 +100,19 @@ pub fn request_moments(grads: &[Tensor<1>], read_back: &mut ReadBack) -> Request
 /// # Errors
 /// The device returned another number of values.
 pub fn moments(requested: &RequestedSums, values: &Values) -> Result<Vec<GradientSums>, Diagnostic> {
-    let moments = requested.iter().map(|&(elements, slot)| {
-        let slots = values.rows(slot)?;
-        let [mean, mean_square, dead, _] = ops::means(slots);
-        Ok(GradientSums { elements, mean, mean_square, dead, largest: ops::largest(slots) })
-    });
-    moments.collect()
+    let mut moments = Vec::new();
+    for (slot, tensors) in requested {
+        let mut rest = values.rows(*slot)?;
+        for &(elements, len) in tensors {
+            let (slots, others) = rest.split_at_checked(len).ok_or_else(|| {
+                Diagnostic::run(format!("the device returned {} sums of gradients, not {len}", rest.len()))
+            })?;
+            let [mean, mean_square, dead, _] = ops::means(slots);
+            moments.push(GradientSums { elements, mean, mean_square, dead, largest: ops::largest(slots) });
+            rest = others;
+        }
+    }
+    Ok(moments)
 }
 
 pub(super) fn elements(tensor: &Tensor<1>) -> f64 {

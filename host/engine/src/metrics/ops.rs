@@ -1,10 +1,17 @@
 //! Sums over tensors that metrics are made of: one pass on the CPU, one kernel on a GPU, a few numbers to read.
 
-use burn::backend::{Backend, Dispatch, Flex, backend_extension, flex::FlexTensor, tensor::FloatTensor};
-use burn::tensor::{Shape, Tensor};
+use burn::backend::{Backend, Dispatch, Flex, backend_extension, tensor::FloatTensor};
+#[cfg(feature = "gpu")]
+use burn::tensor::Shape;
+use burn::tensor::Tensor;
 use rayon::prelude::*;
 
-use crate::tensor::cpu::{elements, from_elements};
+#[cfg(feature = "gpu")]
+use crate::tensor::batch::BatchMetadata;
+use crate::tensor::{
+    batch::{Batch, batch},
+    cpu::{elements, flat},
+};
 
 /// Gradients smaller than this are dead (docs/numerics.md, section 7.2).
 pub(super) const DEAD_BELOW: f32 = 1e-8;
@@ -18,9 +25,9 @@ pub const SLOT: usize = 5;
 /// The operations, for burn's backends.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Fusion: cfg(feature = "gpu"))]
 pub trait MetricOps: Backend {
-    /// Slots of a tensor `[n]`: value, square, number of dead ones, and, not summed, the largest magnitude.
+    /// Slots of each tensor, one tensor after the other: value, square, number of dead ones, and, not summed, the largest magnitude.
     #[fusion(meta = moments_spec)]
-    fn moments(x: FloatTensor<Self>) -> FloatTensor<Self>;
+    fn moments(#[extension_type] tensors: Batch<Self>) -> FloatTensor<Self>;
 
     /// Slots of two tensors `[n]`: product, both squares, and number of equal signs.
     #[fusion(meta = agreement_spec)]
@@ -31,14 +38,28 @@ pub trait MetricOps: Backend {
 use burn::backend::fusion::custom::TensorSpec;
 
 #[cfg(feature = "gpu")]
-fn moments_spec(x: &TensorSpec) -> TensorSpec {
-    let slots = crate::kernel_text::cubes(x.shape.num_elements());
+fn spec(slots: usize) -> TensorSpec {
     TensorSpec::new(Shape::from([slots * SLOT]), burn::tensor::DType::F32)
 }
 
 #[cfg(feature = "gpu")]
+fn moments_spec(tensors: &BatchMetadata) -> TensorSpec {
+    spec(tensors.lens().map(crate::kernel_text::cubes).sum())
+}
+
+#[cfg(feature = "gpu")]
 fn agreement_spec(a: &TensorSpec, _: &TensorSpec) -> TensorSpec {
-    moments_spec(a)
+    spec(crate::kernel_text::cubes(a.shape.num_elements()))
+}
+
+/// The number of slots of a tensor.
+pub(super) fn slots(x: &Tensor<1>) -> usize {
+    #[cfg(feature = "gpu")]
+    if !crate::fused_ops::is_available(&x.device()) {
+        return crate::kernel_text::cubes(x.shape().num_elements());
+    }
+    let _ = x;
+    1
 }
 
 /// The means of the four numbers over all slots, added in f64.
@@ -56,13 +77,16 @@ pub fn largest(slots: &[[f32; SLOT]]) -> f64 {
 }
 
 impl MetricOps for Flex {
-    fn moments(x: FloatTensor<Self>) -> FloatTensor<Self> {
-        let x = x.to_contiguous();
-        let x = elements(&x);
-        let parts: Vec<[f64; 4]> = x.par_chunks(PART).map(sums_of_part).collect();
-        let add = |a: [f64; 4], b: &[f64; 4]| [a[0] + b[0], a[1] + b[1], a[2] + b[2], larger(a[3], b[3])];
-        let [sum, squares, dead, largest] = parts.iter().fold([0.0; 4], add);
-        slot([sum, squares, dead], x.len(), [largest])
+    fn moments(tensors: Batch<Self>) -> FloatTensor<Self> {
+        let slots = tensors.into_tensors().into_iter().flat_map(|x| {
+            let x = x.to_contiguous();
+            let x = elements(&x);
+            let parts: Vec<[f64; 4]> = x.par_chunks(PART).map(sums_of_part).collect();
+            let add = |a: [f64; 4], b: &[f64; 4]| [a[0] + b[0], a[1] + b[1], a[2] + b[2], larger(a[3], b[3])];
+            let [sum, squares, dead, largest] = parts.iter().fold([0.0; 4], add);
+            slot([sum, squares, dead], x.len(), [largest])
+        });
+        flat(slots.collect())
     }
 
     fn agreement(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -78,7 +102,7 @@ impl MetricOps for Flex {
         };
         let parts: Vec<[f64; 4]> = a.par_chunks(PART).zip(b.par_chunks(PART)).map(sums).collect();
         let totals = parts.iter().fold([0.0; 4], |a, b| std::array::from_fn(|i| a[i] + b[i]));
-        slot(totals, a.len(), [])
+        flat(slot(totals, a.len(), []))
     }
 }
 
@@ -120,16 +144,15 @@ fn larger(a: f64, b: f64) -> f64 {
 }
 
 /// One slot: the means of some sums, and more numbers.
-fn slot<const N: usize, const M: usize>(sums: [f64; N], len: usize, more: [f64; M]) -> FlexTensor {
+fn slot<const N: usize, const M: usize>(sums: [f64; N], len: usize, more: [f64; M]) -> Vec<f32> {
     let means = sums.map(|sum| sum / len as f64).into_iter();
-    let values: Vec<f32> = means.chain(more).chain([1.0]).map(|value| value as f32).collect();
-    from_elements(values, Shape::from([SLOT]))
+    means.chain(more).chain([1.0]).map(|value| value as f32).collect()
 }
 
-/// [`MetricOps::moments`] of a tensor.
+/// [`MetricOps::moments`] of at most [`MOST`](crate::tensor::batch::MOST) tensors.
 #[must_use]
-pub fn moments(x: &Tensor<1>) -> Tensor<1> {
-    Tensor::from_dispatch(<Dispatch as MetricOps>::moments(x.clone().into_dispatch()))
+pub fn moments(tensors: &[Tensor<1>]) -> Tensor<1> {
+    Tensor::from_dispatch(<Dispatch as MetricOps>::moments(batch(tensors.iter().cloned())))
 }
 
 /// [`MetricOps::agreement`] of two tensors.
@@ -147,9 +170,9 @@ mod tests {
 
     #[test]
     fn moments_by_hand() {
-        let found = tensor::read_f32(moments(&flat(&[3.0, -4.0, 0.0, 1e-9]))).unwrap();
-        assert_eq!(found, [-0.25, 6.25, 0.5, 4.0, 1.0]);
-        assert!(tensor::read_f32(moments(&flat(&[1.0, f32::NAN]))).unwrap()[3].is_nan());
+        let found = tensor::read_f32(moments(&[flat(&[3.0, -4.0, 0.0, 1e-9]), flat(&[2.0])])).unwrap();
+        assert_eq!(found, [-0.25, 6.25, 0.5, 4.0, 1.0, 2.0, 4.0, 0.0, 2.0, 1.0]);
+        assert!(tensor::read_f32(moments(&[flat(&[1.0, f32::NAN])])).unwrap()[3].is_nan());
     }
 
     #[test]

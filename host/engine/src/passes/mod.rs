@@ -163,7 +163,7 @@ impl TrainModel {
             losses.push(objective.loss.mul_scalar(share));
         }
         if let Some(factor) = loss_scale {
-            sums = sums.into_iter().map(|sum| fused_ops::scale::scaled(sum, 1.0 / factor)).collect();
+            sums = fused_ops::scale::all_scaled(sums, 1.0 / factor);
         }
         if let Some(trace) = trace {
             for (spec, grad) in params.layout.specs.iter().zip(&sums) {

@@ -32,6 +32,8 @@ mod pass_stats;
 mod plan;
 mod power_sums;
 pub mod product;
+#[cfg(feature = "gpu")]
+pub mod product_kernel;
 pub mod product_ops;
 mod saved_state;
 pub mod saved_tensors;

@@ -167,7 +167,7 @@ impl<'a> QuantPass<'a> {
         let is_tracked = device.is_autodiff();
         // Before the first uses: after their copies, nothing else uses `x`, which its first use rounds in place.
         let second = |role, tensor: &Tensor<2>, micro_batch| {
-            if is_tracked { self.second_use(layer, role, tensor, micro_batch) } else { None }
+            if is_tracked { self.second_use(layer, role, tensor, micro_batch, scope) } else { None }
         };
         let (second_x, second_weight) =
             (second(Role::ActivationWgrad, &x, micro_batch), second(Role::WeightDgrad, &weight, 0));
@@ -234,10 +234,17 @@ impl<'a> QuantPass<'a> {
     }
 
     /// The second use of an operand, transposed, where it is made from the tensor in high precision, `x`.
-    fn second_use(&self, layer: LayerId, role: Role, x: &Tensor<2>, micro_batch: u64) -> Option<Operand> {
+    fn second_use(
+        &self,
+        layer: LayerId,
+        role: Role,
+        x: &Tensor<2>,
+        micro_batch: u64,
+        scope: TraceScope<'_>,
+    ) -> Option<Operand> {
         let transposed = || untracked(x.clone()).swap_dims(0, 1);
         if self.plan().is_unrounded(layer, role) {
-            return Some(self.unrounded_operand(transposed()));
+            return Some(self.unrounded_operand(transposed(), scope));
         }
         let (id, _) = self.site(layer, role).filter(|(_, site)| site.source == UseSource::HighPrecision)?;
         Some(self.rounded_operand(id, layer, transposed(), micro_batch))
@@ -252,7 +259,10 @@ impl<'a> QuantPass<'a> {
         micro_batch: u64,
     ) -> Option<Operand> {
         let (id, _) = self.site(layer, role).filter(|(_, site)| site.source == UseSource::Dequantized)?;
-        Some(self.rounded_operand(id, layer, untracked(first.values.clone()).swap_dims(0, 1), micro_batch))
+        let values = untracked(first.values.clone());
+        // Those of an operand that the product itself rounds are not rounded yet.
+        let values = if matches!(first.encoding, Encoding::Bf16) { round_to_bf16(values) } else { values };
+        Some(self.rounded_operand(id, layer, values.swap_dims(0, 1), micro_batch))
     }
 
     /// The operands of a layer's product, as [`Self::linear`] rounds them.
@@ -268,31 +278,41 @@ impl<'a> QuantPass<'a> {
         scope.record("weight", &weight);
         let weight = match self.plan().master_weights() {
             // A weight is the same in all micro-batches of a step, and rounded the same.
-            MasterWeightsChoice::Fp32 => self.operand(layer, Role::Weight, weight, 0),
+            MasterWeightsChoice::Fp32 => self.operand(layer, Role::Weight, weight, 0, scope),
             MasterWeightsChoice::None if self.site(layer, Role::Weight).is_some() => {
                 self.collect_weight_histogram(layer, &weight);
                 Operand::unscaled(weight, Encoding::F32)
             }
-            MasterWeightsChoice::None => self.unrounded_operand(weight),
+            MasterWeightsChoice::None => self.unrounded_operand(weight, scope),
         };
         let weight = Operand { values: scope.observe("rounded weight", weight.values), ..weight };
-        let x = self.operand(layer, Role::Activation, x, micro_batch);
+        let x = self.operand(layer, Role::Activation, x, micro_batch, scope);
         let x = Operand { values: scope.observe("rounded input", x.values), ..x };
         (x, weight)
     }
 
-    /// An operand that no format rounds.
-    fn unrounded_operand(&self, x: Tensor<2>) -> Operand {
+    /// An operand that no format rounds. Where the device multiplies bf16 fast, the product rounds it, unless a trace records the values.
+    fn unrounded_operand(&self, x: Tensor<2>, scope: TraceScope<'_>) -> Operand {
         match self.precision() {
             PrecisionChoice::Fp32 => Operand::unscaled(x, Encoding::F32),
+            PrecisionChoice::Bf16 if self.plan().fast_bf16() && !scope.is_on() => {
+                Operand::unscaled(x, Encoding::Bf16)
+            }
             PrecisionChoice::Bf16 => Operand::unscaled(round_to_bf16(x), Encoding::Bf16),
         }
     }
 
-    fn operand(&self, layer: LayerId, role: Role, x: Tensor<2>, micro_batch: u64) -> Operand {
+    fn operand(
+        &self,
+        layer: LayerId,
+        role: Role,
+        x: Tensor<2>,
+        micro_batch: u64,
+        scope: TraceScope<'_>,
+    ) -> Operand {
         match self.site(layer, role) {
             Some((id, _)) => self.rounded_operand(id, layer, x, micro_batch),
-            None => self.unrounded_operand(x),
+            None => self.unrounded_operand(x, scope),
         }
     }
 

@@ -22,6 +22,8 @@ use burn::backend::{
 use burn::tensor::DType;
 use burn::tensor::{FloatDType, Shape};
 
+#[cfg(feature = "gpu")]
+use super::product_kernel;
 use super::{
     cast::CastOps,
     limited::{self, CodeLayout},
@@ -136,6 +138,22 @@ pub trait ProductOps: CastOps + Bf16Ops + Fp32Ops {
         Self::fp32_matmul(a, b)
     }
 
+    /// `x` times a scale, `[1, 2]`, in bf16.
+    #[fusion(meta = in_bf16)]
+    fn scaled_to_bf16(x: FloatTensor<Self>, scale: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::float_cast(times::<Self>(x, Some(&scale), 0), FloatDType::BF16)
+    }
+
+    /// `x` times the inverses of two scales, `[1, 2]` each, one after the other: their product may leave f32's range.
+    #[fusion(meta = |x, _, _| x.clone())]
+    fn unscaled(
+        x: FloatTensor<Self>,
+        first: FloatTensor<Self>,
+        second: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        times::<Self>(times::<Self>(x, Some(&first), 1), Some(&second), 1)
+    }
+
     /// `a b` of bf16 tensors, added in f32: f32.
     #[fusion(meta = matmul_shape)]
     fn bf16_matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self>;
@@ -150,8 +168,29 @@ fn matmul_shape(
     burn::backend::fusion::custom::TensorSpec::new(Shape::from([a.shape[0], b.shape[1]]), DType::F32)
 }
 
+/// Shape of [`ProductOps::scaled_to_bf16`]'s result.
+#[cfg(feature = "gpu")]
+fn in_bf16(
+    x: &burn::backend::fusion::custom::TensorSpec,
+    _: &burn::backend::fusion::custom::TensorSpec,
+) -> burn::backend::fusion::custom::TensorSpec {
+    burn::backend::fusion::custom::TensorSpec::new(x.shape.clone(), DType::BF16)
+}
+
 #[cfg(feature = "gpu")]
 impl ProductOps for burn_cubecl::CubeBackend {
+    fn scaled_to_bf16(x: FloatTensor<Self>, scale: FloatTensor<Self>) -> FloatTensor<Self> {
+        product_kernel::scaled(x, scale, DType::BF16)
+    }
+
+    fn unscaled(
+        x: FloatTensor<Self>,
+        first: FloatTensor<Self>,
+        second: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        product_kernel::unscaled(x, first, second)
+    }
+
     fn bf16_matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
         use burn_cubecl::kernel::matmul::{MatmulStrategy, matmul};
         match matmul(a, b, None, MatmulStrategy::default(), DType::F32) {
@@ -230,8 +269,11 @@ impl<B: ProductOps> MatrixFactor<B> {
             FactorForm::F32 => Self::F32(x.split().0),
             FactorForm::Bf16 => {
                 let (x, scales) = x.split();
-                let scaled = times::<B>(x, scales.as_ref(), 0);
-                Self::Bf16(B::float_cast(scaled, FloatDType::BF16), scales)
+                let rounded = match &scales {
+                    Some(scale) => B::scaled_to_bf16(x, scale.clone()),
+                    None => B::float_cast(x, FloatDType::BF16),
+                };
+                Self::Bf16(rounded, scales)
             }
             FactorForm::Codes(layout) => Self::Codes(x, layout),
         }
@@ -276,9 +318,11 @@ fn multiply<B: ProductOps>(
             B::limited_matmul(a, b, [a_layout, b_layout], sum)
         }
         (MatrixFactor::Bf16(a, a_scales), MatrixFactor::Bf16(b, b_scales), _) => {
-            // One after the other: the product of two inverses may leave f32's range.
-            let y = times::<B>(B::bf16_matmul(a, b), a_scales.as_ref(), 1);
-            times::<B>(y, b_scales.as_ref(), 1)
+            let y = B::bf16_matmul(a, b);
+            match (a_scales, b_scales) {
+                (Some(first), Some(second)) => B::unscaled(y, first, second),
+                (first, second) => times::<B>(y, first.or(second).as_ref(), 1),
+            }
         }
         (a, b, _) => B::matmul(a.into_f32(), b.into_f32()),
     }

@@ -87,11 +87,10 @@ fn by_global_norm(grads: &mut [Tensor<1>], moments: &[GradientSums], limit: f64)
     if limit == 0.0 || coefficient.is_nan() || coefficient >= 1.0 {
         return unclipped;
     }
-    for grad in grads {
-        // Taken out, so that it has one owner and is scaled in place.
-        let whole = std::mem::replace(grad, Tensor::empty([0], &grad.device()));
-        *grad = fused_ops::scale::scaled(whole, coefficient as f32);
-    }
+    // Taken out, so that each has one owner and is scaled in place.
+    let whole = grads.iter_mut().map(|grad| std::mem::replace(grad, Tensor::empty([0], &grad.device())));
+    let scaled = fused_ops::scale::all_scaled(whole.collect(), coefficient as f32);
+    grads.iter_mut().zip(scaled).for_each(|(grad, scaled)| *grad = scaled);
     // The coefficient of an infinite norm is 0: finite elements become 0 and infinite ones NaN, as in PyTorch.
     let after = if before.is_finite() {
         before * coefficient

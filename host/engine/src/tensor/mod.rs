@@ -2,6 +2,9 @@
 //!
 //! This is the lowest layer above the tensor library. It does not depend on the model, number formats or traces.
 
+pub mod batch;
+#[cfg(feature = "gpu")]
+pub(crate) mod batch_kernel;
 pub mod bf16;
 pub(crate) mod cpu;
 mod flat;

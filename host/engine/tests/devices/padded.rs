@@ -13,6 +13,7 @@ use altgrad_end_to_end::{Random, stage};
 use altgrad_engine::{
     cube_parts::{UNITS, cube_max, cube_sum},
     device::ComputeDevice,
+    fused_ops::scale_kernel::ScaleOps,
     kernel_text::{PluginKernel, download, target, upload},
     metrics::{
         count_op::{CountCall, CountMemory, CountOps},
@@ -22,7 +23,7 @@ use altgrad_engine::{
     optimizer::device_op::{Faults, Kept, PreparedLaunch, UpdateCall, UpdateOps},
     quant::{
         DeviceFormat, FakeQuantParams, HistogramCollector, ScaleRule, ScaleSource, code_table::CodeTable,
-        fake_quant::FakeQuantOps, histogram_kernel,
+        fake_quant::FakeQuantOps, histogram_kernel, product_kernel,
     },
 };
 use altgrad_loader::{FormatPlugin, OptimizerPlugin, Registry, instance::OptionTable};
@@ -30,7 +31,7 @@ use altgrad_plugin_api::{
     Domain, KernelTarget, ParamInfo, Rounding, StepScalars,
     grid::{MinifloatGrid, minifloat},
 };
-use burn::backend::DispatchDevice;
+use burn::{backend::DispatchDevice, tensor::DType};
 use burn_cubecl::{CubeBackend, CubeDevice, tensor::CubeTensor};
 use cubecl::{prelude::*, zspace::metadata::Metadata};
 
@@ -114,7 +115,33 @@ fn format(device: &ComputeDevice) -> Arc<DeviceFormat> {
 #[test]
 fn padding_has_no_moments() {
     same_when_padded("padding_has_no_moments", |padding, len| {
-        bits(CubeBackend::moments(padding.flat(&numbers(1, len))))
+        let tensors = [len, 1, 5000].map(|len| padding.flat(&numbers(len as u64, len)));
+        bits(CubeBackend::moments(tensors.into_iter().collect()))
+    });
+}
+
+#[test]
+fn padding_is_not_multiplied() {
+    same_when_padded("padding_is_not_multiplied", |padding, len| {
+        let tensors = [len, 1, 5000].map(|len| padding.flat(&numbers(len as u64, len)));
+        let scaled = CubeBackend::scale(tensors.into_iter().collect(), 0.3);
+        scaled.into_tensors().into_iter().map(bits).collect::<Vec<_>>()
+    });
+}
+
+#[test]
+fn scaled_operands_and_products_have_no_padding() {
+    same_when_padded("scaled_operands_and_products_have_no_padding", |padding, len| {
+        let exact = Padding { device: padding.device, tail: &[] };
+        let [first, second] = [[3.0, 1.0 / 3.0], [0.7, 1e30]].map(|pair| exact.rows(&pair, 2));
+        let x = numbers(1, len);
+        let scaled = product_kernel::scaled(padding.flat(&x), first.clone(), DType::F32);
+        let unscaled = product_kernel::unscaled(padding.flat(&x), first, second);
+        let [scaled, unscaled] = [scaled, unscaled].map(bits);
+        // As the chain of tensor operations on the CPU computes it.
+        assert!(scaled.iter().zip(&x).all(|(y, x)| *y == (x * 3.0).to_bits()), "{len}");
+        assert!(unscaled.iter().zip(&x).all(|(y, x)| *y == (x * (1.0 / 3.0) * 1e30).to_bits()), "{len}");
+        [scaled, unscaled]
     });
 }
 

@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 use altgrad_end_to_end::Random;
-use altgrad_engine::{metrics::ops, read_back::ReadBack, tensor};
+use altgrad_engine::{fused_ops::scale, metrics::ops, read_back::ReadBack, tensor};
 use burn::tensor::Tensor;
 
 use super::devices;
@@ -40,8 +40,9 @@ fn devices_add_moments_in_a_fixed_order() {
     for device in devices("devices_add_moments_in_a_fixed_order") {
         let x = numbers(1, false);
         let on_device = tensor::flat(x.clone(), &device.tensors);
-        let slots = read(ops::moments(&on_device));
-        assert_eq!(slots, read(ops::moments(&on_device)), "{}", device.label);
+        let tensors = [on_device];
+        let slots = read(ops::moments(&tensors));
+        assert_eq!(slots, read(ops::moments(&tensors)), "{}", device.label);
         let mean = |of: fn(f64) -> f64| x.iter().map(|&x| of(x.into())).sum::<f64>() / MANY as f64;
         let [sum, squares, dead, _] = ops::means(&slots);
         close("mean", sum, mean(|x| x));
@@ -52,6 +53,22 @@ fn devices_add_moments_in_a_fixed_order() {
     }
 }
 
+/// Tensors of any lengths in one launch, and in launches of their own: the same bits.
+#[test]
+fn moments_of_many_tensors_are_those_of_each() {
+    for device in devices("moments_of_many_tensors_are_those_of_each") {
+        let lens = [1, 70_001, 3, 1024, 1025, 5, 255, 2];
+        let tensors = lens.map(|len| tensor::flat(numbers(4, true)[..len].to_vec(), &device.tensors));
+        let each = tensors.iter().flat_map(|x| read(ops::moments(std::slice::from_ref(x))));
+        assert_eq!(read(ops::moments(&tensors)), each.collect::<Vec<_>>(), "{}", device.label);
+        let scaled = scale::all_scaled(tensors.to_vec(), 0.3);
+        for (x, scaled) in tensors.into_iter().zip(scaled) {
+            let expected: Vec<f32> = tensor::read_f32(x).unwrap().iter().map(|x| x * 0.3).collect();
+            assert_eq!(tensor::read_f32(scaled).unwrap(), expected, "{}", device.label);
+        }
+    }
+}
+
 #[test]
 fn special_values_are_not_hidden() {
     for device in devices("special_values_are_not_hidden") {
@@ -59,7 +76,7 @@ fn special_values_are_not_hidden() {
             for special in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
                 let mut x = vec![-1.0f32; len];
                 x[len - 1] = special;
-                let slots = read(ops::moments(&tensor::flat(x, &device.tensors)));
+                let slots = read(ops::moments(&[tensor::flat(x, &device.tensors)]));
                 let what = format!("{special} of {len} on {}", device.label);
                 let largest = ops::largest(&slots);
                 assert_eq!((largest.is_nan(), largest.is_finite()), (special.is_nan(), false), "{what}");

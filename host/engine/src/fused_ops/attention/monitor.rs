@@ -112,19 +112,6 @@ pub fn measure(scores: Tensor<4>, softmax: Tensor<4>) -> Tensor<1> {
     Tensor::cat(vec![entropy, scores.max() + lost], 0)
 }
 
-/// The same, from the largest score, the inverse of the sum of exponentials and the entropy of each query, `[batch, heads, block, 3]`.
-#[cfg(feature = "gpu")]
-#[must_use]
-pub(super) fn summarize(stats: Tensor<4>) -> Tensor<1> {
-    let [batch, heads, block, _] = stats.dims();
-    let part = |index| stats.clone().narrow(3, index, 1);
-    let weights: Vec<f32> = (0..block).map(|row| query_weight(row, batch * (block - 1))).collect();
-    let weights = tensor::flat(weights, &stats.device()).reshape([1, 1, block, 1]);
-    let entropy = (part(2) * weights).sum_dim(0).sum_dim(2).reshape([heads]);
-    let lost = (part(1) * part(2)).sum_dim(0).sum_dim(1).sum_dim(2).reshape([1]).mul_scalar(0.0);
-    Tensor::cat(vec![entropy, part(0).max() + lost], 0)
-}
-
 /// The weight of the entropy of query `row` in the mean over `queries`: the inverse of the entropy of a uniform softmax over its
 /// keys.
 #[must_use]
