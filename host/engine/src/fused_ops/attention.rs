@@ -30,6 +30,8 @@ use self::{
     intermediate::{Intermediate, IntermediateTensor},
 };
 #[cfg(feature = "gpu")]
+pub use self::{kernel::DeviceAttention, monitor_kernel::Summary};
+#[cfg(feature = "gpu")]
 use super::device;
 use super::{
     function::{CpuFunction, SavedTensors, apply, is_available},

@@ -30,8 +30,9 @@ fn reference<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     activation::gelu(x)
 }
 
+/// GELU of each element.
 #[derive(Debug)]
-struct Gelu;
+pub struct Gelu;
 
 impl CpuFunction for Gelu {
     fn forward(&self, [x, ..]: [FlexTensor; 3], tracked: bool) -> (FlexTensor, SavedTensors) {

@@ -66,10 +66,11 @@ fn reference(logits: Tensor<2>, targets: &[i32], scope: TraceScope<'_>) -> Tenso
 
 /// The mean cross-entropy of logits. The gradient of the second input is that of the logarithms, flat.
 #[derive(Debug)]
-struct CrossEntropy {
-    targets: Vec<usize>,
+pub struct CrossEntropy {
+    /// The column of each row's target.
+    pub targets: Vec<usize>,
     /// `[rows, vocab]` of the logits.
-    shape: [usize; 2],
+    pub shape: [usize; 2],
 }
 
 impl CrossEntropy {

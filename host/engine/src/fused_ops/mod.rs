@@ -7,7 +7,7 @@
 
 pub mod attention;
 #[cfg(feature = "gpu")]
-mod device;
+pub mod device;
 mod function;
 pub mod gelu;
 #[cfg(feature = "gpu")]

@@ -31,10 +31,13 @@ fn reference(x: Tensor<3>, weight: Tensor<1>, bias: Option<Tensor<1>>, epsilon: 
     module::layer_norm(x, weight, bias, epsilon)
 }
 
+/// LayerNorm of rows.
 #[derive(Debug)]
-struct LayerNorm {
-    epsilon: f32,
-    bias: bool,
+pub struct LayerNorm {
+    /// The term under the root.
+    pub epsilon: f32,
+    /// True if a bias is the third input.
+    pub bias: bool,
 }
 
 /// Rows per parallel task.

@@ -29,9 +29,11 @@ fn reference(x: Tensor<3>, weight: Tensor<1>, epsilon: f64) -> Tensor<3> {
     x / mean_square.add_scalar(epsilon).sqrt() * weight.unsqueeze()
 }
 
+/// RMSNorm of rows.
 #[derive(Debug)]
-struct RmsNorm {
-    epsilon: f32,
+pub struct RmsNorm {
+    /// The term under the root.
+    pub epsilon: f32,
 }
 
 /// Rows per parallel task.

@@ -1,6 +1,6 @@
 //! Tensors times a number on GPUs: one launch for several tensors.
 
-use burn::backend::{Backend, Dispatch, TensorMetadata as _, backend_extension};
+use burn::backend::{Backend, Dispatch, backend_extension};
 use burn::tensor::Tensor;
 use burn_cubecl::{CubeBackend, kernel::into_contiguous};
 use cubecl::prelude::*;
@@ -51,12 +51,19 @@ fn scale(mut tensors: Sequence<Box<[f32]>>, elements: Sequence<u32>, starts: Seq
     for i in 0..tensors.len() {
         let (start, end) = (starts[i], starts[i + 1]);
         if cube >= start && cube < end {
-            let mut position = ((cube - start) * UNITS + UNIT_POS) as usize;
-            while position < elements[i] as usize {
-                tensors[i][position] = tensors[i][position] * factor;
-                position += ((end - start) * UNITS) as usize;
-            }
+            let (own, step) = ((cube - start) * UNITS + UNIT_POS, (end - start) * UNITS);
+            multiply(&mut tensors[i], own as usize, step as usize, elements[i], factor);
         }
+    }
+}
+
+/// Multiplies elements `first, first + step ..`.
+#[cube]
+fn multiply(x: &mut [f32], first: usize, step: usize, elements: u32, factor: f32) {
+    let mut position = first;
+    while position < elements as usize {
+        x[position] = x[position] * factor;
+        position += step;
     }
 }
 

@@ -77,6 +77,7 @@ pub(crate) fn batch(tensors: impl IntoIterator<Item = Tensor<1>>) -> Batch<Dispa
 }
 
 /// The tensors of a batch.
+#[cfg(feature = "gpu")]
 pub(crate) fn unbatched(batch: Batch<Dispatch>) -> impl Iterator<Item = Tensor<1>> {
     batch.into_tensors().into_iter().map(Tensor::from_dispatch)
 }

@@ -4,6 +4,7 @@
 
 mod counts;
 mod fused;
+mod fused_padded;
 mod histograms;
 mod linear;
 mod padded;

@@ -49,6 +49,21 @@ fn step_without_gpu(
     rounding: &str,
     fault: Option<(&str, &str)>,
 ) -> Option<Outcome> {
+    bench.write("run.toml", TINY);
+    let sets =
+        [&format!("quant.rounding=\"{rounding}\""), "quant.activation=\"E5M2\"", "quant.grad=\"E5M2\""];
+    let mut args = vec!["run", "run.toml", "--device", "cuda:0", "--max-steps", "1", "--out", "run"];
+    args.extend(sets.iter().flat_map(|set| ["--set", set]));
+    host_without_gpu(test, bench, &args, fault)
+}
+
+/// The host with the driver of a GPU that is none.
+fn host_without_gpu(
+    test: &str,
+    bench: &Bench,
+    args: &[&str],
+    fault: Option<(&str, &str)>,
+) -> Option<Outcome> {
     let (toolkit, driver) = match nvrtc().and_then(|toolkit| Ok((toolkit, driver(bench)?))) {
         Ok(found) => found,
         Err(why) => {
@@ -56,20 +71,40 @@ fn step_without_gpu(
             return None;
         }
     };
-    bench.write("run.toml", TINY);
     let libraries = format!("{}:{}", driver.display(), toolkit.join("lib").display());
     let mut env = vec![("LD_LIBRARY_PATH", libraries.as_str()), ("CUDA_PATH", toolkit.to_str().unwrap())];
     env.extend(fault);
-    let sets =
-        [&format!("quant.rounding=\"{rounding}\""), "quant.activation=\"E5M2\"", "quant.grad=\"E5M2\""];
-    let mut args = vec!["run", "run.toml", "--device", "cuda:0", "--max-steps", "1", "--out", "run"];
-    args.extend(sets.iter().flat_map(|set| ["--set", set]));
-    let outcome = bench.host_with(&args, &env);
+    let outcome = bench.host_with(args, &env);
     if let Some(why) = missing(&outcome) {
         skipped(test, why);
         return None;
     }
     Some(outcome)
+}
+
+/// Cases, and the most launches of a step of size *tiny* (4 layers) on CUDA, clipping included. Lower a number when the step needs fewer.
+const BUDGET: [(&str, u64); 2] = [("E5M2+metrics", 476), ("bf16", 214)];
+/// The most uploads of a step of the last case.
+const UPLOADS: usize = 5;
+
+#[test]
+fn a_step_on_cuda_keeps_its_budget_of_launches_and_uploads() {
+    let bench = Bench::new();
+    let cases = BUDGET.iter().flat_map(|(case, _)| ["--case", case]);
+    let args = ["bench", "--kernels", "--json", "--warmup", "2", "--device", "cuda:0"];
+    let args: Vec<_> = args.into_iter().chain(cases).collect();
+    let test = "a_step_on_cuda_keeps_its_budget_of_launches_and_uploads";
+    let Some(outcome) = host_without_gpu(test, &bench, &args, None) else { return };
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let report: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    for ((case, budget), found) in BUDGET.iter().zip(report["cases"].as_array().unwrap()) {
+        let launches = found["launches"].as_u64().unwrap();
+        assert!(launches <= *budget, "{case}: {launches} launches, budget {budget}: {found}");
+    }
+    // From the loss of a step to that of the next.
+    let steps: Vec<&str> = outcome.stderr.split("no_gpu: launch mean_of_rows").collect();
+    let uploads = steps[steps.len() - 2].matches("no_gpu: upload").count();
+    assert!(uploads <= UPLOADS, "{uploads} uploads, budget {UPLOADS}");
 }
 
 /// A driver that answers is not enough: without a compiler nothing is computed. `auto` is then the CPU.
@@ -160,6 +195,9 @@ fn cuda_kernels_of_a_whole_step_compile() {
         "cross_entropy_of_rows",
         "mean_of_rows",
         "times",
+        "moments",
+        "multiply_to",
+        "multiply_twice",
         "scales_of_groups",
     ];
     for kernel in of_the_host {

@@ -25,11 +25,13 @@ const MAX_CUBES: usize = 1 << 15;
 /// Attention from the stacked q, k and v, `[batch, block, 3 width]`, and, if it `has_mask`, a factor of each probability,
 /// `[batch, heads, block, block]`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct DeviceAttention {
-    pub(super) shape: AttentionShape,
-    pub(super) has_mask: bool,
+pub struct DeviceAttention {
+    /// The extents.
+    pub shape: AttentionShape,
+    /// True if the second input is a mask.
+    pub has_mask: bool,
     /// True if the operands of all products are rounded to bf16.
-    pub(super) to_bf16: bool,
+    pub to_bf16: bool,
 }
 
 impl DeviceAttention {

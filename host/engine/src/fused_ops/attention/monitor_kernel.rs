@@ -12,7 +12,7 @@ use crate::{
 
 /// From the numbers of each query, `[batch * heads * block * STATS]`, the entropy of each head and the largest score, `[heads + 1]`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Summary(pub(super) AttentionShape);
+pub struct Summary(pub AttentionShape);
 
 impl DeviceFunction for Summary {
     fn inputs(&self) -> usize {
