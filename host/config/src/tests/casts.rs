@@ -127,9 +127,8 @@ fn rules_with_a_recipe_begin_anew() {
     for (recipe, message) in
         [("mxpf8", "there is no recipe `mxpf8`"), ("hybrid", "the recipe `hybrid` has `quant.layer`")]
     {
-        let refused = try_load(&format!("[[quant.layer]]\nmatch = '*'\nrecipe = '{recipe}'"), &[])
-            .unwrap_err()
-            .to_string();
+        let refused =
+            try_load(&format!("[[quant.layer]]\nmatch = '*'\nrecipe = '{recipe}'"), &[]).unwrap_err().message;
         assert!(refused.starts_with(message), "{refused}");
     }
 }

@@ -83,11 +83,11 @@ impl GradientSums {
 pub type RequestedSums = Vec<(f64, Slot)>;
 
 /// The requested moments of a batch of tensors: the place of its sums, and the number of elements and of slots of each tensor.
-pub type RequestedSums = Vec<(Slot, Vec<(f64, usize)>)>;
+pub type RequestedMoments = Vec<(Slot, Vec<(f64, usize)>)>;
 
 /// Requests the moments of every parameter's gradient, `[n]` each.
 #[must_use]
-pub fn request_moments(grads: &[Tensor<1>], read_back: &mut ReadBack) -> RequestedSums {
+pub fn request_moments(grads: &[Tensor<1>], read_back: &mut ReadBack) -> RequestedMoments {
     let batches = grads.chunks(MOST).map(|grads| {
         let tensors = grads.iter().map(|grad| (elements(grad), ops::slots(grad)));
         (read_back.request(ops::moments(grads)), tensors.collect())
@@ -99,7 +99,7 @@ pub fn request_moments(grads: &[Tensor<1>], read_back: &mut ReadBack) -> Request
 ///
 /// # Errors
 /// The device returned another number of values.
-pub fn moments(requested: &RequestedSums, values: &Values) -> Result<Vec<GradientSums>, Diagnostic> {
+pub fn moments(requested: &RequestedMoments, values: &Values) -> Result<Vec<GradientSums>, Diagnostic> {
     let mut moments = Vec::new();
     for (slot, tensors) in requested {
         let mut rest = values.rows(*slot)?;

@@ -295,7 +295,7 @@ impl<'a> QuantPass<'a> {
     fn unrounded_operand(&self, x: Tensor<2>, scope: TraceScope<'_>) -> Operand {
         match self.precision() {
             PrecisionChoice::Fp32 => Operand::unscaled(x, Encoding::F32),
-            PrecisionChoice::Bf16 if self.plan().fast_bf16() && !scope.is_on() => {
+            PrecisionChoice::Bf16 if self.plan().arithmetic().0 && !scope.is_on() => {
                 Operand::unscaled(x, Encoding::Bf16)
             }
             PrecisionChoice::Bf16 => Operand::unscaled(round_to_bf16(x), Encoding::Bf16),

@@ -47,8 +47,8 @@ impl GradientStats {
 }
 
 /// `x w^T`, and the future statistics of rounding its gradient for the product of the input's gradient, and for that of the weight's.
-/// `fast_bf16`: whether the device multiplies bf16 fast. `sum`: the sums of products both of whose operands are codes, if they are not f32. `probe`: a leaf whose gradient becomes the first rounded gradient, flat; `zero`: the
-/// value of other leaves. Shapes: `x` `[tokens, in]`, `w` `[out, in]`, result `[tokens, out]`.
+/// `fast_bf16`: whether the device multiplies bf16 fast. `sum`: the sums of products both of whose operands are codes, if they are not f32.
+/// `probe`: a leaf whose gradient becomes the first rounded gradient, flat; `zero`: the value of other leaves. Shapes: `x` `[tokens, in]`, `w` `[out, in]`, result `[tokens, out]`.
 #[must_use]
 pub fn product(
     x: Operand,

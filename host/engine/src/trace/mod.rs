@@ -150,7 +150,6 @@ impl<'a> TraceScope<'a> {
     }
 
     /// True if it records.
-    #[cfg(feature = "gpu")]
     pub(crate) fn is_on(&self) -> bool {
         self.trace.is_some()
     }
