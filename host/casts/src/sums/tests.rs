@@ -213,10 +213,10 @@ fn codes_are_added() {
     assert_eq!(of(twice, plain(&b[..64])), 4.0 * part(0));
 }
 
-/// `cargo test --release -p altgrad-casts costs -- --ignored --nocapture`: time of a product of 256 rows and columns.
+/// `cargo test --release -p altgrad-casts on_demand_costs -- --ignored --nocapture`: time of a product of 256 rows and columns.
 #[test]
-#[ignore = "a measurement"]
-fn costs() {
+#[ignore = "on demand: the comment above has the command"]
+fn on_demand_costs() {
     let (side, terms) = (256, 1024);
     let mut state = 4;
     let x: Vec<f32> = (0..side * terms).map(|_| value(&mut state, None)).collect();

@@ -8,7 +8,7 @@ use cubecl::prelude::*;
 use crate::{
     cube_parts::UNITS,
     tensor::{
-        batch::{Batch, BatchMetadata, MOST, batch, unbatched},
+        batch::{MOST, TensorBatch, TensorBatchMetadata, batch, unbatched},
         batch_kernel::{self, Work},
     },
 };
@@ -18,15 +18,15 @@ use crate::{
 pub trait ScaleOps: Backend {
     /// Each tensor times `factor`; in place, unless it is shared.
     #[fusion(meta = same)]
-    fn scale(#[extension_type] tensors: Batch<Self>, factor: f32) -> Batch<Self>;
+    fn scale(#[extension_type] tensors: TensorBatch<Self>, factor: f32) -> TensorBatch<Self>;
 }
 
-fn same(tensors: &BatchMetadata, _: &f32) -> BatchMetadata {
+fn same(tensors: &TensorBatchMetadata, _: &f32) -> TensorBatchMetadata {
     tensors.clone()
 }
 
 impl ScaleOps for CubeBackend {
-    fn scale(tensors: Batch<Self>, factor: f32) -> Batch<Self> {
+    fn scale(tensors: TensorBatch<Self>, factor: f32) -> TensorBatch<Self> {
         let own = |x| {
             let x = into_contiguous(x);
             if x.can_mut() { x } else { x.copy() }
@@ -37,7 +37,8 @@ impl ScaleOps for CubeBackend {
             let work = Work::of(tensors);
             let buffers = tensors.iter().map(|x| x.clone().into_buffer_arg()).collect();
             let (elements, starts) = work.arguments();
-            scale::launch(&client, work.cubes(), CubeDim::new_1d(UNITS), buffers, elements, starts, factor);
+            let (cubes, dim) = (work.cubes(), CubeDim::new_1d(UNITS));
+            scale::launch(&client, cubes, dim, buffers, elements, starts, factor, tensors.len());
         }
         tensors.into_iter().collect()
     }
@@ -45,10 +46,16 @@ impl ScaleOps for CubeBackend {
 
 /// Cubes from `starts[i]` on multiply tensor `i`.
 #[cube(launch)]
-fn scale(mut tensors: Sequence<Box<[f32]>>, elements: Sequence<u32>, starts: Sequence<u32>, factor: f32) {
+fn scale(
+    mut tensors: Sequence<Box<[f32]>>,
+    elements: Sequence<u32>,
+    starts: Sequence<u32>,
+    factor: f32,
+    #[comptime] count_of_tensors: usize,
+) {
     let cube = CUBE_POS as u32;
     #[unroll]
-    for i in 0..tensors.len() {
+    for i in 0..count_of_tensors {
         let (start, end) = (starts[i], starts[i + 1]);
         if cube >= start && cube < end {
             let (own, step) = ((cube - start) * UNITS + UNIT_POS, (end - start) * UNITS);

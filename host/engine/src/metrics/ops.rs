@@ -7,9 +7,9 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 #[cfg(feature = "gpu")]
-use crate::tensor::batch::BatchMetadata;
+use crate::tensor::batch::TensorBatchMetadata;
 use crate::tensor::{
-    batch::{Batch, batch},
+    batch::{TensorBatch, batch},
     cpu::{elements, flat},
 };
 
@@ -27,7 +27,7 @@ pub const SLOT: usize = 5;
 pub trait MetricOps: Backend {
     /// Slots of each tensor, one tensor after the other: value, square, number of dead ones, and, not summed, the largest magnitude.
     #[fusion(meta = moments_spec)]
-    fn moments(#[extension_type] tensors: Batch<Self>) -> FloatTensor<Self>;
+    fn moments(#[extension_type] tensors: TensorBatch<Self>) -> FloatTensor<Self>;
 
     /// Slots of two tensors `[n]`: product, both squares, and number of equal signs.
     #[fusion(meta = agreement_spec)]
@@ -43,7 +43,7 @@ fn spec(slots: usize) -> TensorSpec {
 }
 
 #[cfg(feature = "gpu")]
-fn moments_spec(tensors: &BatchMetadata) -> TensorSpec {
+fn moments_spec(tensors: &TensorBatchMetadata) -> TensorSpec {
     spec(tensors.lens().map(crate::kernel_text::cubes).sum())
 }
 
@@ -77,7 +77,7 @@ pub fn largest(slots: &[[f32; SLOT]]) -> f64 {
 }
 
 impl MetricOps for Flex {
-    fn moments(tensors: Batch<Self>) -> FloatTensor<Self> {
+    fn moments(tensors: TensorBatch<Self>) -> FloatTensor<Self> {
         let slots = tensors.into_tensors().into_iter().flat_map(|x| {
             let x = x.to_contiguous();
             let x = elements(&x);

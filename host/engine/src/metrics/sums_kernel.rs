@@ -14,13 +14,13 @@ use crate::{
     cube_parts::{INFINITY, MAGNITUDE, UNITS, cube_max, cube_sum, elements},
     kernel_text::cubes,
     tensor::{
-        batch::Batch,
+        batch::TensorBatch,
         batch_kernel::{self, Work},
     },
 };
 
 impl MetricOps for CubeBackend {
-    fn moments(tensors: Batch<Self>) -> FloatTensor<Self> {
+    fn moments(tensors: TensorBatch<Self>) -> FloatTensor<Self> {
         let tensors: Vec<_> = tensors.into_tensors().into_iter().map(into_contiguous).collect();
         let lens = tensors.iter().map(|x| cubes(x.shape().num_elements()));
         let (client, slots) = (tensors[0].client.clone(), slots_of(&tensors[0], lens.sum()));
@@ -31,7 +31,8 @@ impl MetricOps for CubeBackend {
             let buffers = tensors.iter().map(|x| x.clone().into_buffer_arg()).collect();
             let (elements, starts) = work.arguments();
             let out = slots.clone().into_buffer_arg();
-            moments::launch(&client, count, CubeDim::new_1d(UNITS), buffers, out, elements, starts, first);
+            let dim = CubeDim::new_1d(UNITS);
+            moments::launch(&client, count, dim, buffers, out, elements, starts, first, tensors.len());
             first += work.len();
         }
         slots
@@ -101,6 +102,7 @@ fn moments(
     elements: Sequence<u32>,
     starts: Sequence<u32>,
     first: u32,
+    #[comptime] count_of_tensors: usize,
 ) {
     let sums = Sums {
         sum: RuntimeCell::<f32>::new(0.0f32),
@@ -111,7 +113,7 @@ fn moments(
     };
     let cube = CUBE_POS as u32;
     #[unroll]
-    for i in 0..tensors.len() {
+    for i in 0..count_of_tensors {
         let (start, end) = (starts[i], starts[i + 1]);
         if cube >= start && cube < end {
             let (own, step) = ((cube - start) * UNITS + UNIT_POS, (end - start) * UNITS);

@@ -10,7 +10,7 @@ use crate::tensor::cpu::{elements, from_elements, zeros};
 
 /// The codes of a matrix as a cast has left them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CodeLayout {
+pub struct AddendLayout {
     /// Rows and columns of the tiles that share a scale, where there is more than one scale.
     tile: [usize; 2],
     /// The least normal number of the format.
@@ -19,7 +19,7 @@ pub struct CodeLayout {
     pub(super) is_transposed: bool,
 }
 
-impl CodeLayout {
+impl AddendLayout {
     pub(super) fn of_cast(params: &CastParams) -> Self {
         let lowest = match params.quant.format.values() {
             ValueGrid::Minifloat(grid) => grid.min_normal().unwrap_or(f32::MIN_POSITIVE),
@@ -52,11 +52,11 @@ impl CodeLayout {
 }
 
 /// A matrix of codes: its values and scales, and their layout.
-type Codes = ((FlexTensor, Option<FlexTensor>), CodeLayout);
+type Codes = ((FlexTensor, Option<FlexTensor>), AddendLayout);
 
 /// `a b^T`, on all threads.
 pub(super) fn matmul((a, a_layout): Codes, (b, b_layout): Codes, sum: &LimitedSum) -> FlexTensor {
-    let extent = |x: &FlexTensor, layout: CodeLayout| x.shape()[usize::from(layout.is_transposed)];
+    let extent = |x: &FlexTensor, layout: AddendLayout| x.shape()[usize::from(layout.is_transposed)];
     let shape = [extent(&a.0, a_layout), extent(&b.0, b_layout)];
     let (a, b) = rayon::join(|| a_layout.addends(a, sum), || Panels::new(sum, b_layout.addends(b, sum)));
     let mut y = zeros(shape[0] * shape[1]);

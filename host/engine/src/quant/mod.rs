@@ -54,7 +54,7 @@ pub use cast::{CastParams, Rotation, cast};
 pub use fake_quant::{FakeQuantOutput, fake_quant};
 pub use format::DeviceFormat;
 pub use histogram::{HistogramCollector, SiteHistogram};
-pub use limited::CodeLayout;
+pub use limited::AddendLayout;
 pub use params::{Arithmetic, FakeQuantParams};
 pub use pass::{CastObservers, QuantPass};
 pub use pass_stats::PassStats;

@@ -3,7 +3,7 @@
 use altgrad_casts::LimitedSum;
 use burn::tensor::Tensor;
 
-use super::{CastParams, limited::CodeLayout, saved_tensors::Encoding};
+use super::{CastParams, limited::AddendLayout, saved_tensors::Encoding};
 
 /// An operand of a product: its values, the scales of their rounding and an exact encoding.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub struct Operand {
     /// An encoding that is exact for the values.
     pub encoding: Encoding,
     /// The layout of its codes, if a format rounded it.
-    pub codes: Option<CodeLayout>,
+    pub codes: Option<AddendLayout>,
 }
 
 impl Operand {
@@ -113,5 +113,5 @@ pub(super) enum FactorForm {
     /// As bf16, without its scale.
     Bf16,
     /// As codes and scales, in sums of limited width.
-    Codes(CodeLayout),
+    Codes(AddendLayout),
 }

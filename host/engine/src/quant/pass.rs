@@ -19,7 +19,7 @@ use super::{
     CastParams, HistogramCollector, LayerId, PassStats, PendingStats, QuantPlan, QuantStats, Quantizer, Role,
     SiteId, TensorQuantizer, UseSource,
     cast::{cast, cast_at},
-    limited::CodeLayout,
+    limited::AddendLayout,
     observe::{ObservedSites, Observer},
     operand::{BackwardUses, GradientRounding, Operand},
     product::{self, GradientStats},
@@ -321,7 +321,7 @@ impl<'a> QuantPass<'a> {
         let site = &self.plan().sites()[id];
         let has_codes = site.has_codes(x.dims());
         let params = self.cast_params(id, layer, self.key(id, micro_batch));
-        let codes = Some(CodeLayout::of_cast(&params));
+        let codes = Some(AddendLayout::of_cast(&params));
         let rounded = cast(x, params);
         if site.role == Role::Weight {
             self.weight_scales.borrow_mut().insert(id, WeightScales::new(rounded.scales.clone()));

@@ -26,7 +26,7 @@ use burn::tensor::{FloatDType, Shape};
 use super::product_kernel;
 use super::{
     cast::CastOps,
-    limited::{self, CodeLayout},
+    limited::{self, AddendLayout},
     operand::{FactorForm, GradientRounding, ProductParams},
     saved_tensors,
 };
@@ -125,7 +125,7 @@ pub trait ProductOps: CastOps + Bf16Ops + Fp32Ops {
     fn limited_matmul(
         #[extension_type] a: OperandTensors<Self>,
         #[extension_type] b: OperandTensors<Self>,
-        layouts: [CodeLayout; 2],
+        layouts: [AddendLayout; 2],
         sum: LimitedSum,
     ) -> FloatTensor<Self> {
         let _ = (a, b, layouts);
@@ -219,7 +219,7 @@ impl ProductOps for Flex {
     fn limited_matmul(
         a: OperandTensors<Self>,
         b: OperandTensors<Self>,
-        [a_layout, b_layout]: [CodeLayout; 2],
+        [a_layout, b_layout]: [AddendLayout; 2],
         sum: LimitedSum,
     ) -> FloatTensor<Self> {
         limited::matmul((a.split(), a_layout), (b.split(), b_layout.transposed()), &sum)
@@ -259,7 +259,7 @@ enum MatrixFactor<B: Backend> {
     /// bf16 values, which are the matrix times one scale, and that scale with its inverse, `[1, 2]`, if it is not 1.
     Bf16(FloatTensor<B>, Option<FloatTensor<B>>),
     /// f32 values of codes in the order of their cast, and their scales.
-    Codes(OperandTensors<B>, CodeLayout),
+    Codes(OperandTensors<B>, AddendLayout),
 }
 
 impl<B: ProductOps> MatrixFactor<B> {

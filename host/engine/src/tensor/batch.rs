@@ -9,7 +9,7 @@ pub const MOST: usize = 8;
 /// Up to [`MOST`] tensors `[n]`, of any lengths.
 #[derive(Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "gpu"))]
-pub struct Batch<B: Backend> {
+pub struct TensorBatch<B: Backend> {
     #[extension_type]
     a: Place<B>,
     #[extension_type]
@@ -38,7 +38,7 @@ pub enum Place<B: Backend> {
     Tensor(FloatTensor<B>),
 }
 
-impl<B: Backend> FromIterator<FloatTensor<B>> for Batch<B> {
+impl<B: Backend> FromIterator<FloatTensor<B>> for TensorBatch<B> {
     fn from_iter<T: IntoIterator<Item = FloatTensor<B>>>(tensors: T) -> Self {
         let mut tensors = tensors.into_iter();
         let mut next = || tensors.next().map_or(Place::Empty, Place::Tensor);
@@ -46,7 +46,7 @@ impl<B: Backend> FromIterator<FloatTensor<B>> for Batch<B> {
     }
 }
 
-impl<B: Backend> Batch<B> {
+impl<B: Backend> TensorBatch<B> {
     /// The tensors, in order.
     #[must_use]
     pub fn into_tensors(self) -> Vec<FloatTensor<B>> {
@@ -60,7 +60,7 @@ impl<B: Backend> Batch<B> {
 }
 
 #[cfg(feature = "gpu")]
-impl BatchMetadata {
+impl TensorBatchMetadata {
     /// The number of elements of each tensor.
     pub(crate) fn lens(&self) -> impl Iterator<Item = usize> {
         let Self { a, b, c, d, e, f, g, h } = self;
@@ -72,12 +72,12 @@ impl BatchMetadata {
 }
 
 /// A batch of at most [`MOST`] tensors.
-pub(crate) fn batch(tensors: impl IntoIterator<Item = Tensor<1>>) -> Batch<Dispatch> {
+pub(crate) fn batch(tensors: impl IntoIterator<Item = Tensor<1>>) -> TensorBatch<Dispatch> {
     tensors.into_iter().map(Tensor::into_dispatch).collect()
 }
 
 /// The tensors of a batch.
 #[cfg(feature = "gpu")]
-pub(crate) fn unbatched(batch: Batch<Dispatch>) -> impl Iterator<Item = Tensor<1>> {
+pub(crate) fn unbatched(batch: TensorBatch<Dispatch>) -> impl Iterator<Item = Tensor<1>> {
     batch.into_tensors().into_iter().map(Tensor::from_dispatch)
 }

@@ -59,7 +59,7 @@ fn kernels_take_their_length_from_the_shape() {
                 "{path}: a kernel uses {used:?}: a buffer may be longer than its tensor\n{item}"
             );
             let Some((name, parameters)) = launched(item) else { continue };
-            let has_length = parameters.contains(&("elements", "u32"));
+            let has_length = ["u32", "Sequence<u32>"].iter().any(|of| parameters.contains(&("elements", of)));
             if FIXED.contains(&name) {
                 fixed.insert(name.to_string());
             }
@@ -77,6 +77,7 @@ fn kernels_take_their_length_from_the_shape() {
     host/engine/src/fused_ops/attention/backward_kernel.rs gradient_of_keys_and_values: elements
     host/engine/src/fused_ops/attention/backward_kernel.rs gradient_of_queries: elements
     host/engine/src/fused_ops/attention/kernel.rs forward: elements
+    host/engine/src/fused_ops/attention/monitor_kernel.rs summarize: elements
     host/engine/src/fused_ops/gelu_kernel.rs gelu: elements
     host/engine/src/fused_ops/gelu_kernel.rs gelu_backward: elements
     host/engine/src/fused_ops/loss_kernel.rs cross_entropy_of_rows: elements
@@ -85,6 +86,7 @@ fn kernels_take_their_length_from_the_shape() {
     host/engine/src/fused_ops/norm_kernel.rs column_sums: elements
     host/engine/src/fused_ops/norm_kernel.rs norm: elements
     host/engine/src/fused_ops/norm_kernel.rs norm_backward: elements
+    host/engine/src/fused_ops/scale_kernel.rs scale: elements
     host/engine/src/metrics/count_kernel.rs count: elements
     host/engine/src/metrics/sums_kernel.rs agreement: elements
     host/engine/src/metrics/sums_kernel.rs moments: elements
@@ -92,6 +94,8 @@ fn kernels_take_their_length_from_the_shape() {
     host/engine/src/probe.rs probe_product: fixed
     host/engine/src/quant/histogram_kernel.rs codes: elements
     host/engine/src/quant/histogram_kernel.rs powers: elements
+    host/engine/src/quant/product_kernel.rs multiply_to: elements
+    host/engine/src/quant/product_kernel.rs multiply_twice: elements
     host/engine/src/quant/scale_kernel.rs largest_of_parts: elements
     host/engine/src/quant/scale_kernel.rs scales_of_groups: elements
     host/engine/tests/devices/padded.rs sums_in_a_loop: fixed

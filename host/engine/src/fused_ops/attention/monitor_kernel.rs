@@ -42,14 +42,15 @@ impl DeviceFunction for Summary {
     fn backward(&self, _: [CubeTensor; 3], _: CubeTensor, _: CubeTensor, _: [CubeTensor; 3]) {}
 }
 
+/// One cube, whose units take the queries in turn: `elements` of them.
 #[cube(launch)]
-fn summarize(stats: &[f32], to: &mut [f32], queries: u32, block: u32, heads: u32, share: f32) {
+fn summarize(stats: &[f32], to: &mut [f32], elements: u32, block: u32, heads: u32, share: f32) {
     let mut largest = 0u32;
     let mut magnitude = 0u32;
     for head in 0..heads {
         let mut sum = 0.0f32;
         let mut query = UNIT_POS;
-        while query < queries {
+        while query < elements {
             let position = query % block;
             let at = ((query / block * heads + head) * block + position) as usize * comptime!(STATS);
             let (score, inverse, entropy) = (stats[at], stats[at + 1], stats[at + 2]);
