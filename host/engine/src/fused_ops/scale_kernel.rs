@@ -69,7 +69,8 @@ fn scale(
 fn multiply(x: &mut [f32], first: usize, step: usize, elements: u32, factor: f32) {
     let mut position = first;
     while position < elements as usize {
-        x[position] = x[position] * factor;
+        let scaled = x[position] * factor;
+        x[position] = scaled;
         position += step;
     }
 }

@@ -14,8 +14,11 @@ use crate::{
 
 const KEY: &str = "quant.accumulate";
 
-/// The operands of a layer's products, and the terms of their sums.
-const PRODUCTS: [([Role; 2], fn(LayerShape) -> usize); 3] = [
+/// The operands of a product, and the terms of its sums.
+type Product = ([Role; 2], fn(LayerShape) -> usize);
+
+/// A layer's products.
+const PRODUCTS: [Product; 3] = [
     ([Role::Activation, Role::Weight], |shape| shape.inputs),
     ([Role::Grad, Role::WeightDgrad], |shape| shape.outputs),
     ([Role::GradWgrad, Role::ActivationWgrad], |shape| shape.tokens),
@@ -44,6 +47,16 @@ pub(super) fn check(
         for (roles, terms) in PRODUCTS {
             let [Some(a), Some(b)] = roles.map(|role| operand(plan, *layer, role)) else { continue };
             products += 1;
+            let largest = target(a.0) * target(b.0) * sum.span(terms(*shape)) as f64;
+            if largest > f64::from(f32::MAX) {
+                let (a, b, name) = (a.0.role.name(), b.0.role.name(), &a.0.layer);
+                let message =
+                    format!("`{KEY}`: a sum of codes of {a} and {b} in `{name}` can leave f32's range");
+                return refused(
+                    message,
+                    "give one of them a format with a narrower range, or remove the key",
+                );
+            }
             for (site, is_transposed) in [a, b] {
                 if !has_one_factor(site, is_transposed, &sum, terms(*shape)) {
                     let (role, name) = (site.role.name(), &site.layer);
@@ -70,6 +83,17 @@ fn operand(plan: &QuantPlan, layer: ParamId, role: Role) -> Option<(&TensorQuant
     }
     let first = role.first_use().filter(|_| !plan.is_unrounded(layer, role))?;
     Some((plan.site_of(layer, first)?, true))
+}
+
+/// The magnitude that scales give to the largest element; 1 without scales, where values are what they are.
+fn target(site: &TensorQuantizer) -> f64 {
+    match site.scaling {
+        Scaling::None => 1.0,
+        Scaling::Dynamic(rule)
+        | Scaling::Delayed { rule, .. }
+        | Scaling::Static { rule, .. }
+        | Scaling::Stored { rule, .. } => f64::from(rule.range.target),
+    }
 }
 
 /// True if the factors of codes are powers of two, or the same in all terms that share an accumulator.

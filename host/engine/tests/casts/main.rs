@@ -207,7 +207,8 @@ fn check(what: &str, quant: &str) {
 #[test]
 fn every_recipe_gives_the_product_and_gradients_of_its_casts() {
     for (name, _) in RECIPES {
-        check(name, &format!("[quant]\nrecipe = '{name}'\n"));
+        // Sums of limited width are no part of a cast, and have tests of their own.
+        check(name, &format!("[quant]\nrecipe = '{name}'\naccumulate = 'f32'\n"));
     }
 }
 

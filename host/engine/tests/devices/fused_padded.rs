@@ -72,19 +72,22 @@ fn padding_has_no_influence() {
     }
 }
 
+/// A function, the shapes of its inputs, and the one of them that its outputs are written beside: see [`bits`].
+type Case = (Arc<dyn DeviceFunction>, ([Shape; 3], usize));
+
 fn compare(device: &CubeDevice) {
     let (matrix, row) = (Shape::from([ROWS, COLUMNS]), Shape::from([COLUMNS]));
     let rows = |written| ([matrix.clone(), row.clone(), row.clone()], written);
     let shape = AttentionShape { batch: 2, block: 19, heads: 3, width: 15 };
     let [batch, block] = [shape.batch, shape.block];
-    let attention = |has_mask| -> (Arc<dyn DeviceFunction>, ([Shape; 3], usize)) {
+    let attention = |has_mask| -> Case {
         let mask = Shape::from([batch * shape.heads * block * block]);
         let qkv = Shape::from([batch, block, 3 * shape.width]);
         (Arc::new(DeviceAttention { shape, has_mask, to_bf16: has_mask }), ([qkv, mask, row.clone()], 1))
     };
     let targets = (0..ROWS).map(|row| row * 7).collect();
     let stats = Shape::from([batch * shape.heads * block * 3]);
-    let cases: [(Arc<dyn DeviceFunction>, ([Shape; 3], usize)); 8] = [
+    let cases: [Case; 8] = [
         (Arc::new(LayerNorm { epsilon: 1e-5, bias: true }), rows(3)),
         (Arc::new(LayerNorm { epsilon: 1e-5, bias: false }), rows(2)),
         (Arc::new(RmsNorm { epsilon: 1e-5 }), rows(2)),

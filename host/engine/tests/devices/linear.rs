@@ -192,8 +192,11 @@ fn check(bench: &Bench, rules: &[(Role, Rule)]) -> Vec<Option<QuantStats>> {
     }
     let stats = check_once(bench, rules, false, (false, None));
     // Codes are added; with so many bits the sums are as good as those of f32.
+    let wide_ranges = rules.iter().filter(|(_, rule)| rule.format == "E7M0").count();
     let has_blocks = |rule: &Rule| matches!(rule.scaling, Scaling::Dynamic(ScaleRule { group: Some(_), .. }));
+    // Sums of two of its largest codes leave f32's range, so that a run is refused.
     if bench.device.label == "cpu"
+        && wide_ranges < 2
         && !rules.iter().any(|(_, rule)| has_blocks(rule) || WIDE.contains(&rule.format))
     {
         let sum = LimitedSum { bits: 30, nearest: true, group: 32, promote: Some(64) };

@@ -269,6 +269,7 @@ fn each_fault_of_a_quantization_rule_is_placed() {
         "weight = \"E4M3\"\nactivation = \"E4M3\"\naccumulate = { bits = 13, group = 32, promote = 48 }",
         "weight = \"E4M3\"\nactivation = \"E4M3\"\naccumulate = { bits = 13, groups = 32 }",
         "weight = \"E4M3\"\naccumulate = \"hopper_fp8\"",
+        "weight = \"E7M0\"\nactivation = \"E7M0\"\naccumulate = \"hopper_fp8\"",
     ] {
         bench.write("run.toml", &run_file(quant));
         let outcome = bench.host(&["check", "run.toml"]);
