@@ -82,7 +82,7 @@ pub fn ordered(x: f32) -> u32 {
     select(bits > MAGNITUDE, !bits, bits | SIGN)
 }
 
-/// The number of [`ordered`] bits.
+/// The number of [`ordered()`] bits.
 #[cube]
 pub fn unordered(bits: u32) -> f32 {
     f32::reinterpret(select(bits >= SIGN, bits & MAGNITUDE, !bits))

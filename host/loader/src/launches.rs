@@ -18,7 +18,7 @@ impl OptimizerPlugin {
     /// The launches of an update; see [`altgrad_plugin_api::Optimizer::launches`].
     ///
     /// # Errors
-    /// [`Fault::Run`]: the plugin failed.
+    /// `Fault::Run`: the plugin failed.
     pub fn launches(
         &self,
         param: &ParamInfo<'_>,

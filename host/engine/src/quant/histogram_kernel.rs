@@ -1,7 +1,7 @@
 //! Histograms on a device: two kernels of the engine's own, for all formats.
 //!
-//! [`codes`] counts codes, which it finds by searching each rounded value, times its scale, among the values of the format.
-//! [`powers`] sums powers of the values before rounding. Fourth powers leave the range of f32, and raw moments lose their digits
+//! `codes` counts codes, which it finds by searching each rounded value, times its scale, among the values of the format.
+//! `powers` sums powers of the values before rounding. Fourth powers leave the range of f32, and raw moments lose their digits
 //! where the mean is large: values are therefore taken in units of a power of two near the largest magnitude, and as differences
 //! from the mean of a cube's values. The host combines the cubes in f64.
 
