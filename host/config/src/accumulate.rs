@@ -4,15 +4,13 @@ use std::{fmt, str::FromStr};
 
 use altgrad_casts::LimitedSum;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize};
-use toml::Value;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::choices::{InvalidChoice, named_choice, string_schema, through_string};
 use super::tables::text_or_table;
 
 /// The sums of a product.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(into = "Value")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccumulateChoice {
     /// f32.
     F32,
@@ -96,11 +94,11 @@ impl<'de> Deserialize<'de> for AccumulateChoice {
     }
 }
 
-impl From<AccumulateChoice> for Value {
-    fn from(choice: AccumulateChoice) -> Self {
-        match choice {
-            AccumulateChoice::F32 => "f32".into(),
-            AccumulateChoice::Limited(section) => Value::try_from(section).unwrap_or("f32".into()),
+impl Serialize for AccumulateChoice {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::F32 => "f32".serialize(serializer),
+            Self::Limited(section) => section.serialize(serializer),
         }
     }
 }

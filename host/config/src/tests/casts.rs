@@ -133,6 +133,17 @@ fn rules_with_a_recipe_begin_anew() {
     }
 }
 
+/// Sums of limited width are never written as f32.
+#[test]
+fn the_resolved_file_has_the_width_of_sums() {
+    for sums in ["'f32'", "'hopper_fp8'", "{ bits = 13, round = 'nearest', group = 32, promote = 128 }"] {
+        let config = load(&format!("[quant]\nweight = 'E4M3'\nactivation = 'E4M3'\naccumulate = {sums}"));
+        let written = config.to_toml().unwrap();
+        assert_eq!(load(&written).quant, config.quant, "{written}");
+        assert_eq!(written.contains("bits = 13"), sums != "'f32'", "{written}");
+    }
+}
+
 /// The source of one rule gives a block of another an effect, also with a rule in between.
 #[test]
 fn rules_may_act_together() {
