@@ -1,9 +1,9 @@
 //! Gives the program the commit it is built from: `ALTGRAD_COMMIT`, which `--version` shows.
 //!
-//! As `git describe` says it: `v0.1.0` at the tag of a version, `v0.1.0-12-g` and twelve hex digits after it, the digits alone without
-//! such a tag; followed by `-changed` if tracked sources of the host differ from that commit. Outside of a clone, or without git, it is
-//! the value of the variable of that name, else `unknown`. Cargo runs this again when the commit or a source of the host changes, and
-//! compiles this package only.
+//! As `git describe` says it: `v0.1.0` at the tag of a version, `v0.1.0-12-g` and twelve hex digits after it, the
+//! digits alone without such a tag; followed by `-changed` if tracked sources of the host differ from that commit.
+//! Outside of a clone, or without git, it is the value of the variable of that name, else `unknown`. Cargo runs this
+//! again when the commit or a source of the host changes, and compiles this package only.
 
 use std::{
     env,
@@ -48,8 +48,8 @@ impl Clone {
         Some(if changed { format!("{commit}-changed") } else { commit })
     }
 
-    /// Tells cargo the sources, and git's files that determine the checked-out commit. Only existing files: cargo treats a missing
-    /// file as changed.
+    /// Tells cargo the sources, and git's files that determine the checked-out commit. Only existing files: cargo
+    /// treats a missing file as changed.
     fn watch(&self) {
         let mut paths: Vec<PathBuf> = SOURCES.iter().map(|source| self.root.join(source)).collect();
         paths.extend(

@@ -1,5 +1,5 @@
-//! The values of small floating-point formats that [`Minifloat`] cannot describe: without sign, subnormals or zero, or with NaN and
-//! infinities at other codes.
+//! The values of small floating-point formats that [`Minifloat`] cannot describe: without sign, subnormals or zero, or
+//! with NaN and infinities at other codes.
 //!
 //! Refuses formats wider than 16 bits and those whose values are not all exact in f32.
 
@@ -37,7 +37,8 @@ pub enum InfinityCode {
 /// use altgrad_plugin_api::{CodeLayout, NanCode, ValueGrid};
 ///
 /// // E8M0 of OCP MX: no sign, no zero, powers of two from 2^-127.
-/// let e8m0 = CodeLayout { signed: false, subnormals: false, zero: false, nan: NanCode::AllOnes, ..CodeLayout::new(8, 0) };
+/// let (nan, layout) = (NanCode::AllOnes, CodeLayout::new(8, 0));
+/// let e8m0 = CodeLayout { signed: false, subnormals: false, zero: false, nan, ..layout };
 /// let values = ValueGrid::new(&e8m0.spec()?)?;
 /// assert_eq!((values.decode(0), values.max_finite()), (2f32.powi(-127), 2f32.powi(127)));
 /// # Ok::<(), altgrad_plugin_api::PluginError>(())
@@ -83,8 +84,8 @@ impl CodeLayout {
     /// The values of all codes: a [`Minifloat`] if it is one, otherwise a table.
     ///
     /// # Errors
-    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG): more than 8 exponent, 10 significand or 16 bits, parts that exclude each other,
-    /// or values that are not exact in f32.
+    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG): more than 8 exponent, 10 significand or 16 bits, parts that
+    /// exclude each other, or values that are not exact in f32.
     pub fn spec(&self) -> Result<FormatSpec, PluginError> {
         self.check()?;
         let domain = match (self.nan, self.infinity) {

@@ -1,7 +1,7 @@
 //! The option values of a plugin instance.
 //!
-//! The host checks a run file's table against the declared [`OptionSpec`]s (unknown keys, types, ranges), fills in the defaults
-//! and hands the plugin a complete [`Config`]. The plugin checks only conditions that a range cannot express.
+//! The host checks a run file's table against the declared [`OptionSpec`]s (unknown keys, types, ranges), fills in the
+//! defaults and hands the plugin a complete [`Config`]. The plugin checks only conditions that a range cannot express.
 
 use std::{
     ffi::OsStr,
@@ -208,8 +208,8 @@ impl Config {
     /// The value of a text option as a path below a host folder; empty for the folder itself (`.`).
     ///
     /// # Errors
-    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if it is absolute, has a `..`, or begins with a name of [`HOST_NAMES`], or no such
-    /// option was declared.
+    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if it is absolute, has a `..`, or begins with a name of
+    /// [`HOST_NAMES`], or no such option was declared.
     pub fn path_inside(&self, name: &str) -> Result<PathBuf, PluginError> {
         let text = self.text(name)?;
         let mut path = PathBuf::new();

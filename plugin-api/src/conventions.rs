@@ -1,7 +1,8 @@
-//! Conventions of a format beyond the values of its codes: the target of scales, and the thresholds of rounding to nearest.
+//! Conventions of a format beyond the values of its codes: the target of scales, and the thresholds of rounding to
+//! nearest.
 //!
-//! Both have defaults that suit minifloats and integers. A format whose precision tapers, such as a posit, declares its own:
-//! its largest values are few and far apart, so a tensor that is scaled to them loses most of its digits.
+//! Both have defaults that suit minifloats and integers. A format whose precision tapers, such as a posit, declares its
+//! own: its largest values are few and far apart, so a tensor that is scaled to them loses most of its digits.
 //! Definitions: docs/numerics.md, sections 2.2 and 4.1.
 
 use crate::{
@@ -22,8 +23,8 @@ pub struct Conventions {
     /// The magnitude that the largest magnitude of a tensor, or of a block, is scaled to: from 2^-90 to 2^90. None: the
     /// largest finite value. Values beyond the largest value saturate.
     pub amax_target: ROption<f32>,
-    /// Thresholds of rounding to nearest, one between any two neighbouring finite values, ascending. A threshold may equal a
-    /// neighbour. At the threshold itself the rule for ties decides. Empty: midpoints.
+    /// Thresholds of rounding to nearest, one between any two neighbouring finite values, ascending. A threshold may
+    /// equal a neighbour. At the threshold itself the rule for ties decides. Empty: midpoints.
     pub thresholds: RVec<f32>,
 }
 

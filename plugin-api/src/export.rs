@@ -1,7 +1,7 @@
 //! Registration of plugins within a library, and the one line that exports them.
 //!
-//! Each library has a registry of its own (`inventory`); the host uses only the root module, which lists the registry in sorted
-//! order, because link order varies.
+//! Each library has a registry of its own (`inventory`); the host uses only the root module, which lists the registry
+//! in sorted order, because link order varies.
 
 use crate::stable::{
     prefix_type::PrefixTypeTrait,
@@ -93,16 +93,17 @@ extern "C" fn get_extension(_: RStr<'_>) -> ROption<&'static Extension> {
     ROption::RNone
 }
 
-/// Registers plugins of this crate and exports the library: the one line of a plugin crate. The library's file also contains its
-/// build facts, as a [`note`](crate::note).
+/// Registers plugins of this crate and exports the library: the one line of a plugin crate. The library's file also
+/// contains its build facts, as a [`note`](crate::note).
 ///
 /// ```text
 /// altgrad_plugin_api::export_plugin!(format E5M2);
 /// altgrad_plugin_api::export_plugin!(format Posit8, format Lns8, optimizer Madam);
 /// ```
 ///
-/// Use it exactly once per library, whose crate type is `cdylib`. Types of other modules may be added to the same library with
-/// [`register!`](crate::register). Building with `panic = "abort"` is refused, because then no guard works.
+/// Use it exactly once per library, whose crate type is `cdylib`. Types of other modules may be added to the same
+/// library with [`register!`](crate::register). Building with `panic = "abort"` is refused, because then no guard
+/// works.
 #[macro_export]
 macro_rules! export_plugin {
     ($($kind:ident $plugin:ty),+ $(,)?) => {
@@ -136,8 +137,8 @@ macro_rules! export_plugin {
     };
 }
 
-/// Adds one more plugin to a library that [`export_plugin!`](crate::export_plugin) exports elsewhere. The library's file also
-/// contains its descriptor, as a [`note`](crate::note).
+/// Adds one more plugin to a library that [`export_plugin!`](crate::export_plugin) exports elsewhere. The library's
+/// file also contains its descriptor, as a [`note`](crate::note).
 ///
 /// ```text
 /// altgrad_plugin_api::register!(format Posit8);
@@ -179,7 +180,8 @@ macro_rules! register {
 #[macro_export]
 macro_rules! __note {
     ($content:expr, $size:ident, $note:ident) => {
-        // SAFETY: the section is the project's own and holds whole notes only, of 4 bytes' alignment; nothing reads it in memory.
+        // SAFETY: the section is the project's own and holds whole notes only, of 4 bytes' alignment; nothing reads it
+        // in memory.
         #[used]
         #[unsafe(link_section = ".note.altgrad")]
         static NOTE: $crate::note::Note<{ $crate::note::$size(&$content) }> =

@@ -52,8 +52,8 @@ pub struct Minifloat {
 pub enum FormatSpec {
     /// A minifloat.
     Minifloat(Minifloat),
-    /// Any other format: `values[code]`, f32, 2^bits of them (posits, logarithmic, integer, lookup). At least two finite values differ,
-    /// and one is above 0.
+    /// Any other format: `values[code]`, f32, 2^bits of them (posits, logarithmic, integer, lookup). At least two
+    /// finite values differ, and one is above 0.
     Table(RVec<f32>),
 }
 
@@ -97,8 +97,8 @@ impl Rounding {
     }
 }
 
-/// The key of the random bits of one tensor at one step. The same key gives the same bits on every device, after every resume and
-/// with any number of threads.
+/// The key of the random bits of one tensor at one step. The same key gives the same bits on every device, after every
+/// resume and with any number of threads.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RandomKey {
@@ -145,11 +145,11 @@ impl<'a> QuantParams<'a> {
     }
 }
 
-/// The tolerance of overflow: a scaled element beyond the last finite value by at most this many units of the last place of f32
-/// does not count as overflow.
+/// The tolerance of overflow: a scaled element beyond the last finite value by at most this many units of the last
+/// place of f32 does not count as overflow.
 ///
-/// Scales are rounded, so the element that a scale maps to the largest value may exceed it by this much. It saturates without a
-/// loss.
+/// Scales are rounded, so the element that a scale maps to the largest value may exceed it by this much. It saturates
+/// without a loss.
 pub const OVERFLOW_ULPS: u32 = 2;
 
 /// True if a scaled element counts as overflow in a format with finite values from `least` to `most`: it lies more than
@@ -166,7 +166,8 @@ pub fn overflows(scaled: f32, least: f32, most: f32) -> bool {
 pub struct QuantStats {
     /// Largest finite |x| before scaling; 0 if there is none.
     pub amax: f32,
-    /// Elements whose scaled value is more than [`OVERFLOW_ULPS`] beyond the last finite value on its side, infinities included.
+    /// Elements whose scaled value is more than [`OVERFLOW_ULPS`] beyond the last finite value on its side, infinities
+    /// included.
     pub overflow: u64,
     /// Non-zero elements rounded to zero.
     pub underflow: u64,

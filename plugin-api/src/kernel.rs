@@ -1,7 +1,8 @@
 //! Device kernels as text, which a plugin provides and the host launches.
 //!
-//! A kernel is a text in CUDA C++ or WGSL, which the library contains. The host compiles it for its device and launches it on its own
-//! client. The interface has no types of a tensor library. [`table`] stores a plugin's texts and selects one.
+//! A kernel is a text in CUDA C++ or WGSL, which the library contains. The host compiles it for its device and launches
+//! it on its own client. The interface has no types of a tensor library. [`table`] stores a plugin's texts and selects
+//! one.
 //!
 //! Calling convention of the text:
 //! - CUDA: `extern "C" __global__ void entry(T0* b0, .., const __grid_constant__ info_st info)`, buffers
@@ -20,15 +21,15 @@
 //!   [`QuantStats`](crate::QuantStats).
 //! - `SCALES` is `[scale, inv_scale]` of each group of consecutive elements, `[groups, 2]`; a group's length is
 //!   a multiple of `vector`.
-//! - Scalars are [`launch_scalars`]: the random key and the length of a group. Modes other than stochastic accept any key. A
-//!   stochastic launch with `vector` 4 needs a key whose offset is a multiple of 4.
+//! - Scalars are [`launch_scalars`]: the random key and the length of a group. Modes other than stochastic accept any
+//!   key. A stochastic launch with `vector` 4 needs a key whose offset is a multiple of 4.
 //! - A NaN becomes quiet and keeps its payload, on every device.
 //!
 //! Arguments of an update:
-//! - The host launches the list of [`Optimizer::launches`](crate::Optimizer::launches) in order. A step has `PARAM`, `GRAD` and each
-//!   `STATE`; every launch may have `SCRATCH`, which passes values from earlier to later launches.
-//! - Every launch may have `SCALES`: the pairs of the [`Grid`](crate::Grid) that `launches` was given, in the order of its blocks; one
-//!   block with scale 1 where there is no grid.
+//! - The host launches the list of [`Optimizer::launches`](crate::Optimizer::launches) in order. A step has `PARAM`,
+//!   `GRAD` and each `STATE`; every launch may have `SCRATCH`, which passes values from earlier to later launches.
+//! - Every launch may have `SCALES`: the pairs of the [`Grid`](crate::Grid) that `launches` was given, in the order of
+//!   its blocks; one block with scale 1 where there is no grid.
 //! - Scalars are those of the [`Launch`](crate::Launch). A kernel computes the block of an element from them.
 //!
 //! Kernels of the host compute the statistics of updates.
@@ -82,8 +83,8 @@ impl KernelOp {
     }
 }
 
-/// The scalars of a launch: seed, step, tensor, offset (64-bit numbers as low and high word), and the number of elements that share a
-/// scale.
+/// The scalars of a launch: seed, step, tensor, offset (64-bit numbers as low and high word), and the number of
+/// elements that share a scale.
 #[must_use]
 pub const fn launch_scalars(key: &RandomKey, group: u32) -> [u32; 7] {
     let &RandomKey { seed, step, tensor, offset } = key;
@@ -219,8 +220,8 @@ pub struct StatisticsWord {
 
 /// One word of a slot of the partial sums.
 ///
-/// The sums are f32, but squares of f32 exceed its range: a statistic is therefore split into words of different exponents, to be
-/// added up in f64.
+/// The sums are f32, but squares of f32 exceed its range: a statistic is therefore split into words of different
+/// exponents, to be added up in f64.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
 pub struct PartialSum {

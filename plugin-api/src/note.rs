@@ -1,7 +1,8 @@
 //! Notes: a library's description of its plugins, readable from its file without running its code.
 //!
-//! [`export_plugin!`](crate::export_plugin) and [`register!`](crate::register) write them; in C `ALTGRAD_DESCRIBE_FORMAT` and
-//! `ALTGRAD_EXPORT_FORMATS` of `altgrad_plugin.h` do. The bytes are made while the plugin is compiled.
+//! [`export_plugin!`](crate::export_plugin) and [`register!`](crate::register) write them; in C
+//! `ALTGRAD_DESCRIBE_FORMAT` and `ALTGRAD_EXPORT_FORMATS` of `altgrad_plugin.h` do. The bytes are made while the plugin
+//! is compiled.
 //!
 //! # The format
 //!
@@ -16,11 +17,11 @@
 //! | size of the text | the text: one JSON object in UTF-8; zeros at its end do not count |
 //! | up to 3 | zeros, up to a multiple of 4 |
 //!
-//! Numbers are in the byte order of the library. A library has one note of type [`DESCRIPTOR`] for each plugin and one of type
-//! [`BUILD`]; a library without a [`DESCRIPTOR`] counts as one without notes. The order of notes means nothing.
+//! Numbers are in the byte order of the library. A library has one note of type [`DESCRIPTOR`] for each plugin and one
+//! of type [`BUILD`]; a library without a [`DESCRIPTOR`] counts as one without notes. The order of notes means nothing.
 //!
-//! A text of type [`DESCRIPTOR`] is a [`Descriptor`]: `kind` (its number), `id`, `version`, `summary`, and `options`, a list that
-//! may be left out if it is empty. An option has
+//! A text of type [`DESCRIPTOR`] is a [`Descriptor`]: `kind` (its number), `id`, `version`, `summary`, and `options`, a
+//! list that may be left out if it is empty. An option has
 //!
 //! - `name`, and `help`, which may be left out;
 //! - `default`, an object of one key: `{"bool": true}`, `{"integer": -3}`, `{"float": F}`, `{"text": "adamw"}` or

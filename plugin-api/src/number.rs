@@ -1,7 +1,7 @@
 //! Extensible numbers: types that cross the boundary as one `u32` and whose constants later versions may add to.
 //!
-//! A closed `enum` cannot grow: a value unknown to one side is undefined behaviour, and a new variant changes the layout.
-//! A number of this kind can hold any value, so each side checks the numbers it receives.
+//! A closed `enum` cannot grow: a value unknown to one side is undefined behaviour, and a new variant changes the
+//! layout. A number of this kind can hold any value, so each side checks the numbers it receives.
 
 /// Defines such types, each by its name and its constants:
 ///

@@ -38,16 +38,17 @@ numbered! {
     StateRole {
         /// The optimizer, in each update.
         OPTIMIZER = 0,
-        /// The host, after each update of a [rounded](ParamInfo::rounded) parameter: the value that the optimizer left, less the
-        /// value it was rounded to. The optimizer reads it (error feedback). Without rounding it keeps its initial value.
+        /// The host, after each update of a [rounded](ParamInfo::rounded) parameter: the value that the optimizer left,
+        /// less the value it was rounded to. The optimizer reads it (error feedback). Without rounding it keeps its
+        /// initial value.
         ROUNDING_RESIDUAL = 1,
     }
 }
 
 /// A state buffer of a parameter that the plugin declares: same shape, host-owned, checkpointed by name.
 ///
-/// The optimizer always receives f32. The run file may select another stored type, such as codes of a format with block scales; the
-/// host converts before and after each update.
+/// The optimizer always receives f32. The run file may select another stored type, such as codes of a format with block
+/// scales; the host converts before and after each update.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, PartialEq)]
 pub struct StateSpec {
@@ -101,8 +102,8 @@ pub struct Launch {
 pub struct Grid<'a> {
     /// The format.
     pub spec: &'a FormatSpec,
-    /// The scale of each block: scaled = scale * value. Empty in [`Optimizer::rule`](crate::Optimizer::rule), because no scale is known before the first
-    /// step.
+    /// The scale of each block: scaled = scale * value. Empty in [`Optimizer::rule`](crate::Optimizer::rule), because
+    /// no scale is known before the first step.
     pub scales: Scales<'a>,
 }
 
@@ -119,10 +120,11 @@ numbered! {
     Scope {
         /// The whole parameter at once.
         WHOLE = 0,
-        /// Each element alone: a step over any consecutive elements gives the same bits as a step over all. The host passes parts,
-        /// several at the same time.
+        /// Each element alone: a step over any consecutive elements gives the same bits as a step over all. The host
+        /// passes parts, several at the same time.
         ELEMENTS = 1,
-        /// Norms, products of matrices: [`Optimizer::step_with_services`](crate::Optimizer::step_with_services) is called.
+        /// Norms, products of matrices: [`Optimizer::step_with_services`](crate::Optimizer::step_with_services) is
+        /// called.
         SERVICES = 2,
     }
 }

@@ -1,9 +1,9 @@
 //! Scales of a tensor: their values, and the blocks of elements that share one.
 //!
 //! A format's values span a fixed range, so a tensor is multiplied by a scale before it is rounded and by the inverse
-//! afterwards. Elements that share a scale form a block. One description covers the usual choices: a whole tensor, a row
-//! (channel), consecutive elements (MX: 32, NVFP4: 16), columns, and two-dimensional tiles (DeepSeek-V3: 128 x 128).
-//! Definitions: docs/numerics.md, section 4.
+//! afterwards. Elements that share a scale form a block. One description covers the usual choices: a whole tensor, a
+//! row (channel), consecutive elements (MX: 32, NVFP4: 16), columns, and two-dimensional tiles (DeepSeek-V3: 128 x
+//! 128). Definitions: docs/numerics.md, section 4.
 
 use std::ops::Range;
 
@@ -11,7 +11,8 @@ use crate::stable::{StableAbi, std_types::RSlice};
 
 use crate::PluginError;
 
-/// The split of a tensor into blocks: as a matrix, row by row, into tiles of `block_rows` rows and `block_columns` columns.
+/// The split of a tensor into blocks: as a matrix, row by row, into tiles of `block_rows` rows and `block_columns`
+/// columns.
 ///
 /// Tiles at the right and at the bottom may be smaller. Blocks are numbered row by row.
 #[repr(C)]
@@ -74,11 +75,11 @@ impl Blocks {
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
 pub struct Scales<'a> {
-    /// `[blocks, 2]`: each block's scale, by which values are multiplied before rounding, and its inverse, by which they are
-    /// multiplied afterwards.
+    /// `[blocks, 2]`: each block's scale, by which values are multiplied before rounding, and its inverse, by which
+    /// they are multiplied afterwards.
     ///
-    /// Both are rounded to f32. A scale is finite and positive, and its inverse at least 0. With `scaling.nonfinite = "poison"`, both
-    /// are NaN in a block with a NaN or an infinity.
+    /// Both are rounded to f32. A scale is finite and positive, and its inverse at least 0. With
+    /// `scaling.nonfinite = "poison"`, both are NaN in a block with a NaN or an infinity.
     pub pairs: RSlice<'a, [f32; 2]>,
     /// The blocks of elements that share a scale.
     pub blocks: Blocks,
@@ -125,8 +126,8 @@ impl<'a> Scales<'a> {
         self.pairs[self.blocks.of(self.first + i) as usize]
     }
 
-    /// The longest runs of the call's `elements` consecutive elements that share a scale within a row: their range, and the scale
-    /// with its inverse. Call [`Self::check`] first.
+    /// The longest runs of the call's `elements` consecutive elements that share a scale within a row: their range, and
+    /// the scale with its inverse. Call [`Self::check`] first.
     #[must_use]
     pub fn runs(&self, elements: usize) -> Runs<'a> {
         let Blocks { columns, block_rows, block_columns } = self.blocks;

@@ -19,10 +19,12 @@ pub struct RunInfo<'a> {
     pub config_toml: RStr<'a>,
     /// Names of the metrics that a row may contain, in display order. Later rows may have others.
     pub metrics: RSlice<'a, MetricName<'a>>,
-    /// The step at which a resumed run continues: rows from it on are repeated. None for a new run. `u64::MAX`: there are no more
-    /// rows, and [`Sink::finish`](crate::Sink::finish) is the next call, which completes the work of an earlier process.
+    /// The step at which a resumed run continues: rows from it on are repeated. None for a new run. `u64::MAX`: there
+    /// are no more rows, and [`Sink::finish`](crate::Sink::finish) is the next call, which completes the work of an
+    /// earlier process.
     pub resume_step: ROption<u64>,
-    /// The result of [`Sink::state`](crate::Sink::state) in the checkpoint from which the run resumes; empty for a new run.
+    /// The result of [`Sink::state`](crate::Sink::state) in the checkpoint from which the run resumes; empty for a new
+    /// run.
     pub state: RSlice<'a, u8>,
 }
 

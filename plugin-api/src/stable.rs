@@ -1,8 +1,8 @@
-//! All used items of abi_stable, in one place: no other file names the crate, here or in the host. A replacement has to offer
-//! these items; ARCHITECTURE.md, "The plugin boundary", describes the work.
+//! All used items of abi_stable, in one place: no other file names the crate, here or in the host. A replacement has to
+//! offer these items; ARCHITECTURE.md, "The plugin boundary", describes the work.
 
-/// The trait of types whose layout is checked when a library is loaded, with its derive, and the macro that makes a trait's
-/// methods cross.
+/// The trait of types whose layout is checked when a library is loaded, with its derive, and the macro that makes a
+/// trait's methods cross.
 pub use abi_stable::{StableAbi, sabi_trait};
 
 /// The macros that declare the root module.

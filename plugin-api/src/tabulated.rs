@@ -1,10 +1,13 @@
 //! A complete format from the list of its codes' values: posits, logarithmic numbers, integers, lookup tables.
 //!
-//! It implements every rounding mode, statistics and histograms, as [`Format`](crate::Format) requires. Each element is searched among the
-//! values, which is correct for any table and about ten times slower than a format's own arithmetic. A format forwards its calls:
+//! It implements every rounding mode, statistics and histograms, as [`Format`](crate::Format) requires. Each element is
+//! searched among the values, which is correct for any table and about ten times slower than a format's own arithmetic.
+//! A format forwards its calls:
 //!
 //! ```
-//! use altgrad_plugin_api::{Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Scales, Tabulated};
+//! use altgrad_plugin_api::{
+//!     Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Scales, Tabulated,
+//! };
 //!
 //! /// Sixteen codes: 0, 1, .. 7 and their negatives; -0 is NaN.
 //! struct Int4(Tabulated);
@@ -61,10 +64,12 @@ struct Point {
 }
 
 impl Tabulated {
-    /// The format whose code `i` has the `i`-th value. A code whose value is NaN represents NaN; codes of infinities are never written.
+    /// The format whose code `i` has the `i`-th value. A code whose value is NaN represents NaN; codes of infinities
+    /// are never written.
     ///
     /// # Errors
-    /// [`ErrorKind::CONFIG`]: the number of values is not a power of two up to 2^16, or fewer than two are finite or none above 0.
+    /// [`ErrorKind::CONFIG`]: the number of values is not a power of two up to 2^16, or fewer than two are finite or
+    /// none above 0.
     pub fn new(values: impl IntoIterator<Item = f32>) -> Result<Self, PluginError> {
         let by_code: Vec<f32> = values.into_iter().collect();
         ValueGrid::new(&FormatSpec::Table(by_code.clone().into()))?;
@@ -193,7 +198,8 @@ impl Tabulated {
     }
 }
 
-/// The neighbour to which a value strictly between two values is rounded. Rounding to nearest uses the threshold, or else the midpoint.
+/// The neighbour to which a value strictly between two values is rounded. Rounding to nearest uses the threshold, or
+/// else the midpoint.
 fn between(x: f32, [low, high]: [Point; 2], threshold: Option<f32>, rounding: Rounding, word: u32) -> Point {
     let (wide, a, b) = (f64::from(x), f64::from(low.value), f64::from(high.value));
     // If zero lies strictly between them, neither is on the side of zero: rounding toward zero takes the nearer one.

@@ -1,7 +1,8 @@
 //! The values of any format and the geometry between them, derived from its [`FormatSpec`].
 //!
-//! A format is data: spacing, code coordinate and its inverse follow from its description, so they always agree with the
-//! codes. Minifloats use the closed forms of [`MinifloatGrid`]; tables are sorted and searched. Arguments are in scaled units.
+//! A format is data: spacing, code coordinate and its inverse follow from its description, so they always agree with
+//! the codes. Minifloats use the closed forms of [`MinifloatGrid`]; tables are sorted and searched. Arguments are in
+//! scaled units.
 
 use crate::{FormatSpec, PluginError, grid::MinifloatGrid};
 
@@ -18,8 +19,8 @@ impl ValueGrid {
     /// The value set that `spec` describes.
     ///
     /// # Errors
-    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG): the minifloat does not exist, the table's length is not a power of two
-    /// up to 2^16, or the table has fewer than two finite values or none above 0.
+    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG): the minifloat does not exist, the table's length is not a power
+    /// of two up to 2^16, or the table has fewer than two finite values or none above 0.
     pub fn new(spec: &FormatSpec) -> Result<Self, PluginError> {
         match spec {
             FormatSpec::Minifloat(minifloat) => MinifloatGrid::new(*minifloat).map(Self::Minifloat),
@@ -147,8 +148,8 @@ impl TableGrid {
         Ok(Self { codes: codes.to_vec(), sorted, origin })
     }
 
-    /// Index of the cell `[i, i + 1]` that contains `w`; the outermost cells extend to infinity. A value on the grid belongs
-    /// to the cell on its side away from zero.
+    /// Index of the cell `[i, i + 1]` that contains `w`; the outermost cells extend to infinity. A value on the grid
+    /// belongs to the cell on its side away from zero.
     fn cell(&self, w: f64) -> usize {
         let above = if w < 0.0 {
             self.sorted.partition_point(|value| f64::from(*value) < w)

@@ -1,8 +1,8 @@
 //! Every type of the plugin interface as text, compared with `plugin-api/ABI.txt`: a change needs a new version.
 //!
-//! abi_stable compares this text when a library is loaded: sizes, alignments, fields and their types in order, variants,
-//! functions and their parameters. A removed or changed line breaks existing libraries, and needs a new major version; added
-//! lines need a new minor one. Before 1.0 either needs a new minor version. After moving the version:
+//! abi_stable compares this text when a library is loaded: sizes, alignments, fields and their types in order,
+//! variants, functions and their parameters. A removed or changed line breaks existing libraries, and needs a new major
+//! version; added lines need a new minor one. Before 1.0 either needs a new minor version. After moving the version:
 //!
 //! ```text
 //! ALTGRAD_BLESS=1 cargo test -p altgrad-plugin-api --test abi_snapshot
@@ -89,7 +89,8 @@ fn lines_of_phantoms(layout: &'static TypeLayout) -> String {
     })
 }
 
-/// A type's name. Names of generic types of other crates lack their parameters, so these are added: in order, each once.
+/// A type's name. Names of generic types of other crates lack their parameters, so these are added: in order, each
+/// once.
 fn shown(layout: &'static TypeLayout) -> String {
     let mut held = Vec::new();
     leaves(layout, &mut HashSet::new(), &mut held);

@@ -1,7 +1,7 @@
 //! The macros that export plugins: accepted uses, and the compiler's messages for wrong ones.
 //!
-//! The texts beside the cases in `macros/fail` are those of one compiler; `TRYBUILD=overwrite` replaces them. With another
-//! compiler the tests are skipped by name.
+//! The texts beside the cases in `macros/fail` are those of one compiler; `TRYBUILD=overwrite` replaces them. With
+//! another compiler the tests are skipped by name.
 
 use std::{env, io::Write, process::Command};
 

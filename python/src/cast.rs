@@ -35,8 +35,8 @@ pub(crate) struct Cast {
     history: Option<History>,
 }
 
-/// Scales from magnitudes of earlier steps: window, whether the first step's magnitude is kept for good, whether the first step has
-/// scale 1, and whether the last scale is kept over steps of zeros. In Python a tuple.
+/// Scales from magnitudes of earlier steps: window, whether the first step's magnitude is kept for good, whether the
+/// first step has scale 1, and whether the last scale is kept over steps of zeros. In Python a tuple.
 type History = (usize, bool, bool, bool);
 
 /// Seed, step and tensor of random bits.
@@ -69,7 +69,8 @@ impl Cast {
         &self.format
     }
 
-    /// Size and signs of the transform that comes before the rounding, if there is one. Two casts cancel in a product if these are equal.
+    /// Size and signs of the transform that comes before the rounding, if there is one. Two casts cancel in a product
+    /// if these are equal.
     #[getter]
     fn transform(&self) -> Option<(usize, &'static str)> {
         let Hadamard { size, signs, .. } = self.cast.transform?;
@@ -96,7 +97,8 @@ impl Cast {
         self.history
     }
 
-    /// The cast with scale 1 of the tensor. Blocks below it keep their scales, which are those of E4M3 without a scale of the tensor.
+    /// The cast with scale 1 of the tensor. Blocks below it keep their scales, which are those of E4M3 without a scale
+    /// of the tensor.
     fn unscaled(&self) -> Self {
         let (block, scaling) = if self.cast.scaling.tensor {
             // A magnitude that does not come from the tensor poisons nothing.
@@ -140,8 +142,8 @@ impl Cast {
         Ok(())
     }
 
-    /// Rounds the rows of a matrix of f32 in C order to values; returns the statistics, and the scale where there is only one. Keys and
-    /// `amax` are those of `apply`.
+    /// Rounds the rows of a matrix of f32 in C order to values; returns the statistics, and the scale where there is
+    /// only one. Keys and `amax` are those of `apply`.
     #[allow(clippy::too_many_arguments)]
     fn round<'py>(
         &self,
@@ -166,8 +168,9 @@ impl Cast {
         Ok(dict)
     }
 
-    /// What operations on another device need to compute the values of a matrix: rows and columns of a block, whether elements that are
-    /// not finite poison theirs, whether scales divide elements and values, and the rounding. None for casts that need more.
+    /// What operations on another device need to compute the values of a matrix: rows and columns of a block, whether
+    /// elements that are not finite poison theirs, whether scales divide elements and values, and the rounding. None
+    /// for casts that need more.
     fn plan<'py>(
         &self,
         py: Python<'py>,
@@ -186,8 +189,8 @@ impl Cast {
         Ok(Some(plan))
     }
 
-    /// The encode and decode scale of blocks with these largest magnitudes, in two arrays. NaN stands for a block with an element that
-    /// is not finite. Refused for scales that depend on more.
+    /// The encode and decode scale of blocks with these largest magnitudes, in two arrays. NaN stands for a block with
+    /// an element that is not finite. Refused for scales that depend on more.
     fn scales(
         &self,
         format: &Format,
@@ -205,8 +208,8 @@ impl Cast {
         Ok(())
     }
 
-    /// Applies the cast to a matrix of f32, in C order. `key` gives the bits of stochastic rounding, `signs` those of a transform.
-    /// `amax` replaces the magnitudes of the matrix in its scale.
+    /// Applies the cast to a matrix of f32, in C order. `key` gives the bits of stochastic rounding, `signs` those of a
+    /// transform. `amax` replaces the magnitudes of the matrix in its scale.
     ///
     /// Writes values, and returns scales and codes as bytes of f32 and u16, with the shape of the scales.
     #[allow(clippy::too_many_arguments)]
@@ -324,8 +327,8 @@ impl Recipe {
         (self.config.quant.skip_first.of(blocks), self.config.quant.skip_last.of(blocks))
     }
 
-    /// The cast of a use in the linear layer of this name: the cast, if it rounds; its source, `first` for a first use; the
-    /// straight-through estimator.
+    /// The cast of a use in the linear layer of this name: the cast, if it rounds; its source, `first` for a first use;
+    /// the straight-through estimator.
     fn cast(&self, role: &str, layer: &str) -> PyResult<(Option<Cast>, &'static str, String)> {
         let found = Role::LINEAR.into_iter().find(|known| known.name() == role);
         let role = found.ok_or_else(|| PyValueError::new_err(format!("no use is called `{role}`")))?;

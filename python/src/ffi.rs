@@ -1,7 +1,8 @@
 //! Memory of Python's buffers as slices, for calls without the interpreter's lock: this crate's `unsafe`.
 //!
-//! Refused: buffers of another element type, that are not C-contiguous, read-only ones for writing, and a source that overlaps the
-//! result. As in NumPy, a program that writes to an array in one thread while another thread rounds it gets unspecified values.
+//! Refused: buffers of another element type, that are not C-contiguous, read-only ones for writing, and a source that
+//! overlaps the result. As in NumPy, a program that writes to an array in one thread while another thread rounds it
+//! gets unspecified values.
 
 use std::{marker::PhantomData, slice};
 
@@ -43,8 +44,9 @@ impl<T: Element> Source<T> {
         if self.0.item_count() == 0 {
             return &[];
         }
-        // SAFETY: the buffer is C-contiguous and has `item_count` elements of `T`, which `PyBuffer` has checked along with their
-        // alignment; its owner may neither free nor resize it before `self` is dropped. All bit patterns are valid numbers.
+        // SAFETY: the buffer is C-contiguous and has `item_count` elements of `T`, which `PyBuffer` has checked along
+        // with their alignment; its owner may neither free nor resize it before `self` is dropped. All bit patterns are
+        // valid numbers.
         unsafe { slice::from_raw_parts(self.0.buf_ptr().cast::<T>(), self.0.item_count()) }
     }
 }
@@ -68,7 +70,8 @@ impl<T: Element> Target<T> {
         if self.0.item_count() == 0 {
             return &mut [];
         }
-        // SAFETY: as in `Source::elements`; the buffer is writable, does not overlap the source, and is borrowed mutably.
+        // SAFETY: as in `Source::elements`; the buffer is writable, does not overlap the source, and is borrowed
+        // mutably.
         unsafe { slice::from_raw_parts_mut(self.0.buf_ptr().cast::<T>(), self.0.item_count()) }
     }
 }

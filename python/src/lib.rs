@@ -1,8 +1,8 @@
 //! The compiled half of the Python package `altgrad`: formats and casts on arrays, and comparisons of runs.
 //!
-//! `format` calls format plugins, `cast` applies casts and resolves those of recipes, `round` computes values alone, `runs` reads run
-//! folders, `parts` divides work among threads, and `ffi` turns buffers into slices. Shapes, other arrays and data frames are the
-//! concern of the Python half in `altgrad/`. This crate does not depend on the engine.
+//! `format` calls format plugins, `cast` applies casts and resolves those of recipes, `round` computes values alone,
+//! `runs` reads run folders, `parts` divides work among threads, and `ffi` turns buffers into slices. Shapes, other
+//! arrays and data frames are the concern of the Python half in `altgrad/`. This crate does not depend on the engine.
 
 #![deny(unsafe_code)]
 

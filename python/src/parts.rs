@@ -39,7 +39,8 @@ pub(crate) fn set_threads(threads: i64) -> PyResult<()> {
     Ok(())
 }
 
-/// Calls `work` with the first element, source and target of every part, and returns its results in the order of the parts.
+/// Calls `work` with the first element, source and target of every part, and returns its results in the order of the
+/// parts.
 ///
 /// # Errors
 /// The first error of `work`, by part.

@@ -1,7 +1,8 @@
-//! The values of a cast without its codes, computed by the format's own rounding on all threads: what layers and observers need.
+//! The values of a cast without its codes, computed by the format's own rounding on all threads: what layers and
+//! observers need.
 //!
-//! The values are those of [`altgrad_casts::Cast`]'s two halves. Casts whose arithmetic a format does not have take those halves: scales
-//! by division, ties toward zero, and scales from standard deviations.
+//! The values are those of [`altgrad_casts::Cast`]'s two halves. Casts whose arithmetic a format does not have take
+//! those halves: scales by division, ties toward zero, and scales from standard deviations.
 
 use altgrad_casts::{
     Axis, BlockGrid, BlockStatistics, Cast, Grid, NonFinite, Operation, Overflow, Rounding, Rule, Scaling,
@@ -47,8 +48,8 @@ pub(crate) fn round(
     }
 }
 
-/// The encode and decode scale of each block, from the blocks' largest finite magnitudes; NaN where a block has an element that is not
-/// finite, and the cast asks for that.
+/// The encode and decode scale of each block, from the blocks' largest finite magnitudes; NaN where a block has an
+/// element that is not finite, and the cast asks for that.
 pub(crate) fn scales(cast: &Cast, plugin: &FormatPlugin, amax: &[f32]) -> PyResult<Vec<[f32; 2]>> {
     let grid = grid(plugin)?;
     cast.check(&grid).map_err(|error| refusal(&error))?;
@@ -98,7 +99,8 @@ fn mode(cast: &Cast) -> Option<Mode> {
     }
 }
 
-/// Rounding and operations of a cast that is the same function of each element and its block's scales; `None` for others.
+/// Rounding and operations of a cast that is the same function of each element and its block's scales; `None` for
+/// others.
 pub(crate) fn elementwise(cast: &Cast) -> Option<(&'static str, [Operation; 2])> {
     let Scaling { rule, quantize, dequantize, .. } = cast.scaling;
     let rounding = match cast.rounding {
@@ -172,7 +174,8 @@ fn by_halves(
     Ok(Rounded { stats, scale: None })
 }
 
-/// The largest finite magnitude of each block, in the order of the scales; NaN if an element that is not finite poisons the block.
+/// The largest finite magnitude of each block, in the order of the scales; NaN if an element that is not finite poisons
+/// the block.
 fn block_amax(cast: &Cast, source: &[f32], layout: &BlockGrid) -> PyResult<Vec<f32>> {
     let mut amax = vec![0.0; layout.count()];
     if cast.block == altgrad_casts::Block::None {
@@ -189,8 +192,8 @@ fn block_amax(cast: &Cast, source: &[f32], layout: &BlockGrid) -> PyResult<Vec<f
     Ok(amax)
 }
 
-/// Calls `of` with the ranges of `elements` consecutive elements from the `first` on that lie in one block and one row; results with
-/// the block.
+/// Calls `of` with the ranges of `elements` consecutive elements from the `first` on that lie in one block and one row;
+/// results with the block.
 fn runs<T>(
     layout: &BlockGrid,
     first: usize,

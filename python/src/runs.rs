@@ -42,7 +42,8 @@ fn described(run: &Run) -> Value {
     })
 }
 
-/// The runs of folders, as JSON: runs, and what was left out. JSON has no paths that are not UTF-8, so that their runs are left out.
+/// The runs of folders, as JSON: runs, and what was left out. JSON has no paths that are not UTF-8, so that their runs
+/// are left out.
 #[pyfunction]
 pub(crate) fn find_runs(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<String> {
     let found = py.detach(|| found(&paths))?;

@@ -1,8 +1,8 @@
 //! `cargo xtask dist`: one archive that runs in any folder.
 //!
-//! In it: the host and its plugins, `configs`, the book (`docs`), `results`, `plugin-api` as source that builds by itself (a
-//! dependency of crates from `plugins new`), shell completions, manual pages, the Python package as a wheel, and licences, those of
-//! dependencies included. The packed files are those that `stage` has built.
+//! In it: the host and its plugins, `configs`, the book (`docs`), `results`, `plugin-api` as source that builds by
+//! itself (a dependency of crates from `plugins new`), shell completions, manual pages, the Python package as a wheel,
+//! and licences, those of dependencies included. The packed files are those that `stage` has built.
 
 use std::{
     collections::BTreeSet,

@@ -1,7 +1,7 @@
 //! `cargo xtask gpu-bundle`: the GPU tests and the benchmark as one archive, for a machine with a GPU and without Rust.
 //!
-//! In it: the host and its plugins, the binaries of the tests, a run file, the commit, and `run.py`, which runs them all; with `--torch`
-//! also another trainer that the benchmark is compared with.
+//! In it: the host and its plugins, the binaries of the tests, a run file, the commit, and `run.py`, which runs them
+//! all; with `--torch` also another trainer that the benchmark is compared with.
 
 use std::{
     fs, io,

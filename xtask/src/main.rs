@@ -1,9 +1,10 @@
 //! `cargo xtask`: the project's own commands, so that one line replaces several.
 //!
 //! `run` builds host and plugins in release, stages them side by side and starts the host; `test` does the same in
-//! dev and runs every test; `test-gpu` builds with GPU support and runs the tests of GPUs, `gpu-bundle` packs them; `stage`
-//! only builds and stages, `dist` packs that for others, `wheel` builds the Python package, `docs` writes the book's generated pages. Plugins are found by convention: the folder
-//! `plugins/formats/e5m2` holds the package `altgrad-format-e5m2`, staged as `plugins/e5m2.so`.
+//! dev and runs every test; `test-gpu` builds with GPU support and runs the tests of GPUs, `gpu-bundle` packs them;
+//! `stage` only builds and stages, `dist` packs that for others, `wheel` builds the Python package, `docs` writes the
+//! book's generated pages. Plugins are found by convention: the folder `plugins/formats/e5m2` holds the package
+//! `altgrad-format-e5m2`, staged as `plugins/e5m2.so`.
 
 mod dist;
 mod docs;
@@ -81,8 +82,8 @@ fn host(args: &[String]) -> Result<u8, io::Error> {
     Ok(code(status))
 }
 
-/// The tests of every change. With `--all` also ignored ones whose reason begins with `--all`, but not those on demand, and as many
-/// damaged inputs as a release needs.
+/// The tests of every change. With `--all` also ignored ones whose reason begins with `--all`, but not those on demand,
+/// and as many damaged inputs as a release needs.
 fn test(args: &[String]) -> Result<u8, io::Error> {
     let all = args.iter().any(|arg| arg == "--all");
     let args: Vec<&String> = args.iter().filter(|arg| *arg != "--all").collect();
@@ -175,7 +176,8 @@ fn stage(how: &Build, build_args: &[String]) -> Result<PathBuf, io::Error> {
     Ok(staged)
 }
 
-/// Removes debug information, in dev 80 % of a library: the host hashes all libraries at each start. Without `strip`, tests are slower.
+/// Removes debug information, in dev 80 % of a library: the host hashes all libraries at each start. Without `strip`,
+/// tests are slower.
 fn strip(library: &Path) {
     let _ = Command::new("strip").arg("--strip-debug").arg(library).status();
 }
@@ -207,8 +209,8 @@ fn copy(from: &Path, to: &Path) -> Result<(), io::Error> {
     Ok(())
 }
 
-/// Cargo in the repository, without what cargo set for this program: build scripts that depend on it would run again, and
-/// many crates would be compiled again after each `cargo build`.
+/// Cargo in the repository, without what cargo set for this program: build scripts that depend on it would run again,
+/// and many crates would be compiled again after each `cargo build`.
 fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());

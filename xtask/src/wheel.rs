@@ -1,8 +1,8 @@
 //! `cargo xtask wheel`: the Python package as a wheel that includes the staged host with all plugins.
 //!
-//! An environment gets the programs `altgrad-host` and `altgrad` in `bin`, and in `lib/altgrad` plugins and `plugin-api`.
-//! pip builds it as for `pip install ./python`: it fetches maturin into an environment of its own, which calls cargo. `ALTGRAD_PYTHON`
-//! names the Python whose pip is used, `python3` by default.
+//! An environment gets the programs `altgrad-host` and `altgrad` in `bin`, and in `lib/altgrad` plugins and
+//! `plugin-api`. pip builds it as for `pip install ./python`: it fetches maturin into an environment of its own, which
+//! calls cargo. `ALTGRAD_PYTHON` names the Python whose pip is used, `python3` by default.
 
 use std::{
     env, fs, io,

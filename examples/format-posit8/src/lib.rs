@@ -1,14 +1,16 @@
-//! A number format that is no minifloat, in one file: the 8-bit posit of the Posit Standard (2022), with two exponent bits.
+//! A number format that is no minifloat, in one file: the 8-bit posit of the Posit Standard (2022), with two exponent
+//! bits.
 //!
-//! This file defines the value of each code; `Tabulated` does the rest. Two conventions are declared, because posits taper: they
-//! have most digits around 1, and next to none at the ends of their range.
+//! This file defines the value of each code; `Tabulated` does the rest. Two conventions are declared, because posits
+//! taper: they have most digits around 1, and next to none at the ends of their range.
 //!
-//! Tensors are scaled so that their largest magnitude becomes 16. From 1/16 to 16 a posit of 8 bits has three fraction bits, more than
-//! anywhere else. A normal tensor of 4096 elements has 31.5 dB of signal to noise with any target from 1 to 16, 28.3 dB with 32,
-//! 19.7 dB with 4096, and 2.6 dB with the largest value, 2^24. Of the plateau, 16 leaves the most room below for small values.
+//! Tensors are scaled so that their largest magnitude becomes 16. From 1/16 to 16 a posit of 8 bits has three fraction
+//! bits, more than anywhere else. A normal tensor of 4096 elements has 31.5 dB of signal to noise with any target from
+//! 1 to 16, 28.3 dB with 32, 19.7 dB with 4096, and 2.6 dB with the largest value, 2^24. Of the plateau, 16 leaves the
+//! most room below for small values.
 //!
-//! Rounding to nearest is the standard's. It rounds strings of bits: the threshold between two posits of 8 bits is the posit of 9
-//! bits between them. It never rounds a non-zero value to zero. The standard's NaR, code 0x80, is NaN here.
+//! Rounding to nearest is the standard's. It rounds strings of bits: the threshold between two posits of 8 bits is the
+//! posit of 9 bits between them. It never rounds a non-zero value to zero. The standard's NaR, code 0x80, is NaN here.
 
 use altgrad_plugin_api::{
     Config, Conventions, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Scales,
@@ -28,8 +30,8 @@ const EXPONENT_BITS: u32 = 2;
 /// The largest magnitude of a tensor is scaled to this value: the end of the range with three fraction bits.
 const AMAX_TARGET: f32 = 16.0;
 
-/// The value of a code of up to 16 bits: sign, a run of equal bits (the regime), the bit that ends the run, two exponent bits, and
-/// a fraction in the remaining bits.
+/// The value of a code of up to 16 bits: sign, a run of equal bits (the regime), the bit that ends the run, two
+/// exponent bits, and a fraction in the remaining bits.
 fn value(code: u16, bits: u32) -> f32 {
     let (all, sign) = (u16::MAX >> (16 - bits), 1 << (bits - 1));
     if code == 0 {
@@ -56,7 +58,8 @@ fn value(code: u16, bits: u32) -> f32 {
     2f32.powi(scale) * (1.0 + fraction as f32 / (1u32 << (16 - EXPONENT_BITS)) as f32)
 }
 
-/// The thresholds of rounding between neighbours: the posit of one bit more that lies between them, and zero beside zero.
+/// The thresholds of rounding between neighbours: the posit of one bit more that lies between them, and zero beside
+/// zero.
 fn thresholds() -> Vec<f32> {
     let least = -(1i16 << (BITS - 1)) + 1;
     let turn = |code: i16| match code {
@@ -155,15 +158,16 @@ mod tests {
         assert_eq!((stats.overflow, stats.nan), (1, 1));
     }
 
-    /// The standard's rounding, worked by hand. 2^20 is 0x7e and 2^24 is 0x7f; the nine bits 0_1111_1101 between them are 2^22, not the middle, and
-    /// a tie there goes to the even code. Below the least posit nothing becomes zero.
+    /// The standard's rounding, worked by hand. 2^20 is 0x7e and 2^24 is 0x7f; the nine bits 0_1111_1101 between them
+    /// are 2^22, not the middle, and a tie there goes to the even code. Below the least posit nothing becomes zero.
     #[test]
     fn where_digits_are_few_rounding_is_that_of_the_bits() {
         let two = |exponent| 2f32.powi(exponent);
         let (dst, stats) = rounded([two(22), two(22).next_up(), -two(22), two(-30), -two(-149), 0.0]);
         assert_eq!(dst, [two(20), two(24), -two(20), two(-24), -two(-24), 0.0]);
         assert_eq!(stats.underflow, 0);
-        // 2^-20 is 0x02 and 2^-18 is 0x03: between them the posit of nine bits is 2^-19, and the even code is the lower.
+        // 2^-20 is 0x02 and 2^-18 is 0x03: between them the posit of nine bits is 2^-19, and the even code is the
+        // lower.
         assert_eq!(rounded([two(-19), two(-19).next_up()]).0, [two(-20), two(-18)]);
     }
 }

@@ -186,8 +186,8 @@ pub(super) fn rose(rise: Option<Rise>) -> Verdict {
     Verdict::Bad(Finding { place, value: Some(median), text })
 }
 
-/// True if a model knows more than the frequencies of tokens: its training loss is below the unigram entropy of the corpus, both in nats
-/// per token, or close to 0.
+/// True if a model knows more than the frequencies of tokens: its training loss is below the unigram entropy of the
+/// corpus, both in nats per token, or close to 0.
 #[must_use]
 pub fn has_learned(loss: f64, entropy: f64) -> bool {
     loss < entropy.max(LEARNED)
@@ -232,8 +232,8 @@ pub(super) fn held_out_loss(record: &MetricRecord) -> Option<f64> {
     value(record, &training::VAL_LOSS)
 }
 
-/// The verdict on an evaluation: its loss is higher than the previous one, and has risen above the best; a loss that is not finite counts as
-/// higher.
+/// The verdict on an evaluation: its loss is higher than the previous one, and has risen above the best; a loss that is
+/// not finite counts as higher.
 pub(super) fn rising(loss: f64, previous: Option<f64>, best: Option<Evaluation>) -> Verdict {
     let is_higher = previous.is_some_and(|previous| loss > previous)
         && best.is_none_or(|best| loss_window::has_risen(loss, best.loss));

@@ -1,8 +1,8 @@
 //! Alerts: conditions on a run's metrics that need attention.
 //!
-//! [`Alerts`] receives each step's record and the time; it has no other input and changes no state of the run. A kind of alert
-//! fires when its condition held for enough measurements in a row, and not again before its cooldown is over. What is
-//! missing from a record neither fires nor counts. The conditions are in the module `findings`.
+//! [`Alerts`] receives each step's record and the time; it has no other input and changes no state of the run. A kind
+//! of alert fires when its condition held for enough measurements in a row, and not again before its cooldown is over.
+//! What is missing from a record neither fires nor counts. The conditions are in the module `findings`.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -149,8 +149,8 @@ impl Alerts {
         self.state.best
     }
 
-    /// True if the condition of a kind held in as many consecutive measurements, up to the last record, as its patience requires.
-    /// Cooldowns and the clock have no influence.
+    /// True if the condition of a kind held in as many consecutive measurements, up to the last record, as its patience
+    /// requires. Cooldowns and the clock have no influence.
     #[must_use]
     pub fn holds(&self, kind: AlertKind) -> bool {
         let streak = self.state.kinds.get(&kind).map_or(0, |state| state.streak);

@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use altgrad_base::statistics::median;
 use serde::{Deserialize, Serialize};
 
-/// Steps of a window: a tenth of the run so far, within these. The standard error of the difference of two medians of n normal losses is
-/// 1.2533 sqrt(2 / n) standard deviations. One deviation is at least 4.5 errors: of ten windows, two differ by more in less than one run
-/// of a thousand. Windows of a constant length would, in a long run, with certainty.
+/// Steps of a window: a tenth of the run so far, within these. The standard error of the difference of two medians of n
+/// normal losses is 1.2533 sqrt(2 / n) standard deviations. One deviation is at least 4.5 errors: of ten windows, two
+/// differ by more in less than one run of a thousand. Windows of a constant length would, in a long run, with
+/// certainty.
 const LENGTHS: [usize; 2] = [64, 1000];
 /// A normal distribution's standard deviation over its median absolute deviation.
 const DEVIATIONS: f64 = 1.4826;
@@ -64,7 +65,8 @@ impl LossWindow {
         Some(center)
     }
 
-    /// The rise of a median, if it is more than `limit` times the noise of the lowest window and of the last one, and counts as one.
+    /// The rise of a median, if it is more than `limit` times the noise of the lowest window and of the last one, and
+    /// counts as one.
     pub(super) fn rise(&self, median: f64, limit: f64) -> Option<Rise> {
         let lowest = self.lowest?;
         let noise = lowest.noise.max(noise(&self.last, median)?);

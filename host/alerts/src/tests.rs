@@ -393,7 +393,8 @@ fn a_stable_rank_counts_as_a_share_of_its_first_value() {
     assert_eq!(bench.see(&[(layer, 3.9), (other, 1.0)]), [(AlertKind::RankCollapse, Some(layer.into()))]);
 }
 
-/// Losses around a level, half of them 0.1 above and half below: the median absolute deviation is 0.1, and the noise 0.148.
+/// Losses around a level, half of them 0.1 above and half below: the median absolute deviation is 0.1, and the noise
+/// 0.148.
 fn losses(bench: &mut Bench, level: f64, steps: u64) -> Vec<AlertKind> {
     let loss = |step| level + if step % 2 == 0 { 0.1 } else { -0.1 };
     (0..steps).flat_map(|step| bench.kinds(&[("train/loss", loss(step))])).collect()

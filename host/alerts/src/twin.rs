@@ -21,9 +21,9 @@ pub struct Worse {
     pub ratio: f64,
 }
 
-/// The first step at which a run's training loss is worse than its twin's: by more than [`EXCESS`] of the twin's and by more
-/// than five standard errors of the paired difference, over [`WINDOW`] common steps. Losses are by step, in ascending order;
-/// those that are not finite end the comparison.
+/// The first step at which a run's training loss is worse than its twin's: by more than [`EXCESS`] of the twin's and by
+/// more than five standard errors of the paired difference, over [`WINDOW`] common steps. Losses are by step, in
+/// ascending order; those that are not finite end the comparison.
 #[must_use]
 pub fn first_worse(own: &[(u64, f64)], twin: &[(u64, f64)]) -> Option<Worse> {
     let twin: BTreeMap<u64, f64> = twin.iter().copied().collect();

@@ -1,7 +1,7 @@
 //! The host's error type: a message, a place and a hint.
 //!
-//! All host crates return [`Diagnostic`]; the command line prints it and maps its [`Fault`] to the exit code. It holds text only: a
-//! message can name a run-file position, a library or a tensor without a dependency on its type.
+//! All host crates return [`Diagnostic`]; the command line prints it and maps its [`Fault`] to the exit code. It holds
+//! text only: a message can name a run-file position, a library or a tensor without a dependency on its type.
 
 use std::fmt;
 
@@ -85,8 +85,8 @@ impl Diagnostic {
         self
     }
 
-    /// Sets the excerpt: a line of a text and a mark below a column. Line and column (in characters) count from 1. Control characters
-    /// become blanks; long lines are omitted.
+    /// Sets the excerpt: a line of a text and a mark below a column. Line and column (in characters) count from 1.
+    /// Control characters become blanks; long lines are omitted.
     #[must_use]
     pub fn showing(mut self, text: &str, line: usize, column: usize) -> Self {
         let shown = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
@@ -128,8 +128,8 @@ impl fmt::Display for Diagnostic {
 /// The largest length of a name, bytes.
 const LONGEST_NAME: usize = 256;
 
-/// `did you mean` suggestions: the known name closest to `given`, if any is close. Longer texts than the longest name have none,
-/// because the comparison takes quadratic time.
+/// `did you mean` suggestions: the known name closest to `given`, if any is close. Longer texts than the longest name
+/// have none, because the comparison takes quadratic time.
 #[must_use]
 pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = if given.len() > LONGEST_NAME { return None } else { given.to_lowercase() };

@@ -53,8 +53,8 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file that the user names: as [`write()`] where it is a regular file or missing. A symbolic link stays and its target is written;
-/// devices and pipes are written through.
+/// Writes a file that the user names: as [`write()`] where it is a regular file or missing. A symbolic link stays and
+/// its target is written; devices and pipes are written through.
 ///
 /// # Errors
 /// The operating system's error.

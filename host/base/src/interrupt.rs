@@ -1,9 +1,9 @@
-//! Signals. The first Ctrl-C, SIGTERM or SIGHUP ends the run cleanly, the second ends the process. SIGUSR1 requests a checkpoint.
-//! Signals that the process inherits as ignored stay ignored.
+//! Signals. The first Ctrl-C, SIGTERM or SIGHUP ends the run cleanly, the second ends the process. SIGUSR1 requests a
+//! checkpoint. Signals that the process inherits as ignored stay ignored.
 //!
-//! Another program that started a run can also request its end by closing the run's standard input, which happens even if that
-//! program is killed. The supervising process of a run forwards signals as [`FORWARDED`]: a signal to a whole group of processes
-//! arrives twice then, once directly and once forwarded, and still counts once.
+//! Another program that started a run can also request its end by closing the run's standard input, which happens even
+//! if that program is killed. The supervising process of a run forwards signals as [`FORWARDED`]: a signal to a whole
+//! group of processes arrives twice then, once directly and once forwarded, and still counts once.
 
 use crate::eprintln;
 use std::{
@@ -26,8 +26,8 @@ pub const EXIT_CODE: u8 = 130;
 pub const FORWARDED: i32 = SIGUSR2;
 /// Signals that request the end of the process.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
-/// Signals within this time after the first are the same request: `timeout` signals its command and then the group of processes,
-/// and a terminal that is closed sends SIGHUP twice.
+/// Signals within this time after the first are the same request: `timeout` signals its command and then the group of
+/// processes, and a terminal that is closed sends SIGHUP twice.
 const ONE_REQUEST: Duration = Duration::from_secs(1);
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
@@ -41,8 +41,8 @@ pub fn install() -> Result<(), Diagnostic> {
     listen(&ending_signals(), || ())
 }
 
-/// [`install`] for a training process, which also receives forwarded signals and SIGUSR1. A repeated request sets `at_once`, then
-/// ends the process.
+/// [`install`] for a training process, which also receives forwarded signals and SIGUSR1. A repeated request sets
+/// `at_once`, then ends the process.
 ///
 /// # Errors
 /// The operating system refused.
@@ -51,8 +51,8 @@ pub fn install_for_training(at_once: &'static AtomicBool) -> Result<(), Diagnost
     listen(&signals, move || at_once.store(true, Ordering::Release))
 }
 
-/// The signals that request the end of the process, without those that it ignores: `nohup` makes it ignore SIGHUP, and a shell
-/// script SIGINT in the background.
+/// The signals that request the end of the process, without those that it ignores: `nohup` makes it ignore SIGHUP, and
+/// a shell script SIGINT in the background.
 #[must_use]
 pub fn ending_signals() -> Vec<i32> {
     let ignored = ignored(&fs::read_to_string("/proc/self/status").unwrap_or_default());
@@ -83,8 +83,8 @@ struct Requests {
 }
 
 impl Requests {
-    /// The number of requests up to this signal: a request may arrive directly, forwarded or both ways, and repeatedly in
-    /// [`ONE_REQUEST`].
+    /// The number of requests up to this signal: a request may arrive directly, forwarded or both ways, and repeatedly
+    /// in [`ONE_REQUEST`].
     fn count(&mut self, is_forwarded: bool, now: Instant) -> u32 {
         let is_first = now.duration_since(*self.first.get_or_insert(now)) < ONE_REQUEST;
         let count = if is_forwarded { &mut self.forwarded } else { &mut self.direct };
@@ -120,8 +120,8 @@ fn end(times: u32, at_once: &impl Fn()) {
     }
 }
 
-/// Lets the first signal end the process, with [`EXIT_CODE`], after temporary files are removed: for commands without state to
-/// save. Called once per process, in place of [`install`].
+/// Lets the first signal end the process, with [`EXIT_CODE`], after temporary files are removed: for commands without
+/// state to save. Called once per process, in place of [`install`].
 ///
 /// # Errors
 /// The operating system refused.
@@ -129,8 +129,8 @@ pub fn end_at_once() -> Result<(), Diagnostic> {
     hear(&ending_signals(), |_| exit())
 }
 
-/// Ends the process without destructors and exit handlers: other threads still work, and compilers of kernels crash if their memory
-/// is freed meanwhile.
+/// Ends the process without destructors and exit handlers: other threads still work, and compilers of kernels crash if
+/// their memory is freed meanwhile.
 fn exit() -> ! {
     let _held = scratch::clean_up();
     signal_hook::low_level::exit(i32::from(EXIT_CODE));

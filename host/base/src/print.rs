@@ -1,10 +1,10 @@
 //! Output that ends no command and cannot control a terminal.
 //!
-//! A closed pipe or a full log must never end a training run, so text that cannot be written is dropped. [`finish`] returns the fault at the
-//! end of the command: a full disk, but not a reader that has closed its pipe. Plugins, archives, run
-//! folders and paths of strangers also contribute text, so characters that control terminals are written as escapes ([`escaped`]).
-//! The macros have the names of the standard ones, which panic when a line cannot be written. A file that imports them from here
-//! cannot use the panicking ones by accident.
+//! A closed pipe or a full log must never end a training run, so text that cannot be written is dropped. [`finish`]
+//! returns the fault at the end of the command: a full disk, but not a reader that has closed its pipe. Plugins,
+//! archives, run folders and paths of strangers also contribute text, so characters that control terminals are written
+//! as escapes ([`escaped`]). The macros have the names of the standard ones, which panic when a line cannot be written.
+//! A file that imports them from here cannot use the panicking ones by accident.
 
 use std::{
     borrow::Cow,
@@ -18,8 +18,8 @@ use crate::diagnostic::Diagnostic;
 /// The first fault of standard output.
 static FAULT: Mutex<Option<String>> = Mutex::new(None);
 
-/// True for a character that controls a terminal: control characters except line feed and tab, and characters that change the
-/// direction of text or end a line.
+/// True for a character that controls a terminal: control characters except line feed and tab, and characters that
+/// change the direction of text or end a line.
 fn commands(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
@@ -61,7 +61,8 @@ pub fn write(mut out: impl Write, text: fmt::Arguments<'_>) {
     let _ = out.write_all(escaped(&text).as_bytes());
 }
 
-/// Writes bytes to standard output and flushes it. Returns whether they were written; a fault is also kept for [`finish`].
+/// Writes bytes to standard output and flushes it. Returns whether they were written; a fault is also kept for
+/// [`finish`].
 pub fn output(bytes: &[u8]) -> bool {
     let mut out = io::stdout();
     keep_fault(out.write_all(bytes).and_then(|()| out.flush()))
@@ -98,7 +99,8 @@ pub fn finish() -> Result<(), Diagnostic> {
     })
 }
 
-/// Prints a line to standard output; a line that cannot be written is dropped, and [`print::finish`](crate::print::finish) returns the fault.
+/// Prints a line to standard output; a line that cannot be written is dropped, and
+/// [`print::finish`](crate::print::finish) returns the fault.
 #[macro_export]
 macro_rules! println {
     () => { $crate::print::line(format_args!("\n")) };

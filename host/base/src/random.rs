@@ -1,8 +1,9 @@
 //! Independent random streams, each addressed by a counter.
 //!
-//! Every use of randomness has a stream of its own, derived from the run's seed (evaluation windows from a fixed one). A draw is
-//! addressed by its purpose (step, batch, parameter) and never by the number of earlier draws. Evaluation, metrics and sinks
-//! therefore do not change the training's randomness, and a resumed run repeats the draws of the uninterrupted run.
+//! Every use of randomness has a stream of its own, derived from the run's seed (evaluation windows from a fixed one).
+//! A draw is addressed by its purpose (step, batch, parameter) and never by the number of earlier draws. Evaluation,
+//! metrics and sinks therefore do not change the training's randomness, and a resumed run repeats the draws of the
+//! uninterrupted run.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

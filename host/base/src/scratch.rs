@@ -1,5 +1,5 @@
-//! Temporary files and folders of a process: removed with the value that represents them, or when a signal ends the process
-//! first. SIGKILL removes nothing.
+//! Temporary files and folders of a process: removed with the value that represents them, or when a signal ends the
+//! process first. SIGKILL removes nothing.
 
 use std::{
     collections::BTreeMap,
@@ -48,8 +48,8 @@ impl Drop for Cleanup {
     }
 }
 
-/// Runs all pending clean-up actions, the newest first, because the process ends without dropping values. Until the returned
-/// value is dropped, registering a new action waits.
+/// Runs all pending clean-up actions, the newest first, because the process ends without dropping values. Until the
+/// returned value is dropped, registering a new action waits.
 #[must_use]
 pub fn clean_up() -> impl Drop {
     let mut held = Held(pending());
@@ -65,8 +65,8 @@ impl Drop for Held {
     fn drop(&mut self) {}
 }
 
-/// Removes a folder with its content. A child process may write to it meanwhile, so the removal is repeated a few times. A
-/// folder that cannot be removed is not an error.
+/// Removes a folder with its content. A child process may write to it meanwhile, so the removal is repeated a few
+/// times. A folder that cannot be removed is not an error.
 fn remove(folder: &Path) {
     for _ in 0..20 {
         match fs::remove_dir_all(folder) {

@@ -1,7 +1,7 @@
 //! Statistics that several crates compute.
 
-/// The median of some numbers: of an even count, the mean of the two in the middle. `None` without a number; NaN counts as larger than
-/// all others.
+/// The median of some numbers: of an even count, the mean of the two in the middle. `None` without a number; NaN counts
+/// as larger than all others.
 #[must_use]
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = values.into_iter().collect();

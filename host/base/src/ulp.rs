@@ -3,8 +3,8 @@
 /// The distance of NaN from every number.
 pub const INFINITELY_FAR: u64 = u64::MAX;
 
-/// The distance of two numbers in ULP: the number of steps from one f32 to the next. Zeros of both signs are equal; so are all NaN,
-/// which are infinitely far from every other number.
+/// The distance of two numbers in ULP: the number of steps from one f32 to the next. Zeros of both signs are equal; so
+/// are all NaN, which are infinitely far from every other number.
 #[must_use]
 pub fn ulp_distance(a: f32, b: f32) -> u64 {
     let place = |x: f32| {

@@ -37,7 +37,8 @@ mod tests {
         assert_eq!(nearest_bf16(f32::from_bits(0xffff_ffff)).to_bits(), 0xffff_0000);
     }
 
-    /// Every upper half of an f32 and the lower halves around the tie: among them all infinities and NaNs, quiet and signalling.
+    /// Every upper half of an f32 and the lower halves around the tie: among them all infinities and NaNs, quiet and
+    /// signalling.
     #[test]
     fn the_bits_are_those_of_another_implementation() {
         let expected = |bits: u32| half::bf16::from_f32(f32::from_bits(bits)).to_f32().to_bits();

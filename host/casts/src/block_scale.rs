@@ -11,7 +11,8 @@ use crate::{
 };
 
 impl Scaling {
-    /// The scales of blocks with these elements, and the scale of the tensor, by which the stored scales are multiplied.
+    /// The scales of blocks with these elements, and the scale of the tensor, by which the stored scales are
+    /// multiplied.
     pub(crate) fn scales(&self, range: &Range, blocks: &[BlockStatistics]) -> (Vec<BlockScale>, Option<f32>) {
         let tensor = self.tensor_scale(range, blocks);
         let scales = blocks.iter().map(|block| self.scale(range, block, tensor.as_ref())).collect();

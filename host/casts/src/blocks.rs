@@ -1,8 +1,8 @@
 //! The blocks of a matrix: sets of elements that share a scale.
 //!
 //! Blocks run along one axis, that of the contraction of a matrix product. Blocks at the end of an axis may be cut off:
-//! padding would be zero and change no largest magnitude (OCP MX v1.0 has whole blocks only; microxcaling and Transformer
-//! Engine's references pad with zeros).
+//! padding would be zero and change no largest magnitude (OCP MX v1.0 has whole blocks only; microxcaling and
+//! Transformer Engine's references pad with zeros).
 
 use std::ops::Range;
 
@@ -42,10 +42,11 @@ pub enum Block {
     Tensor,
     /// The elements of one line of the axis: a row for [`Axis::Rows`].
     Row,
-    /// This many elements along the axis, at least 1: 32 in OCP MX v1.0 section 5.2, 16 in NVFP4 (arXiv:2509.25149), 128 for
-    /// activations of DeepSeek-V3 (arXiv:2412.19437, section 3.3.2).
+    /// This many elements along the axis, at least 1: 32 in OCP MX v1.0 section 5.2, 16 in NVFP4 (arXiv:2509.25149),
+    /// 128 for activations of DeepSeek-V3 (arXiv:2412.19437, section 3.3.2).
     Along(usize),
-    /// A tile: `[lines, elements along the axis]`, each at least 1. 128 x 128 for weights of DeepSeek-V3, 16 x 16 for NVFP4's.
+    /// A tile: `[lines, elements along the axis]`, each at least 1. 128 x 128 for weights of DeepSeek-V3, 16 x 16 for
+    /// NVFP4's.
     Tile([usize; 2]),
 }
 
@@ -95,7 +96,8 @@ impl BlockGrid {
         }
     }
 
-    /// The indices of a block's elements, line by line of the axis; `None` beyond the matrix, so that all blocks have as many elements.
+    /// The indices of a block's elements, line by line of the axis; `None` beyond the matrix, so that all blocks have
+    /// as many elements.
     pub(crate) fn elements(
         &self,
         block: usize,

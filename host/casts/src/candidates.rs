@@ -16,7 +16,8 @@ pub enum ErrorNorm {
 pub struct ScaleChoice {
     /// Compared errors.
     pub norm: ErrorNorm,
-    /// Factors of the decode scale before it is rounded to its type; 0 stands for none. The first wins ties, and comparisons with NaN.
+    /// Factors of the decode scale before it is rounded to its type; 0 stands for none. The first wins ties, and
+    /// comparisons with NaN.
     pub factors: [f32; 4],
     /// True if ties of elements go away from zero in the errors, as in Quartet II, otherwise to even.
     pub ties_away: bool,

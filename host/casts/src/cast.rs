@@ -11,7 +11,8 @@ use crate::{
 
 /// The cast of a matrix to codes and scales, except for the format.
 ///
-/// The default scales the tensor's largest magnitude to the format's target by one f32 scale and rounds to nearest, ties to even.
+/// The default scales the tensor's largest magnitude to the format's target by one f32 scale and rounds to nearest,
+/// ties to even.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cast {
     /// The rounding of scaled elements.
@@ -68,11 +69,11 @@ pub struct Prepared {
 pub struct Applied {
     /// The values of codes and scales, row-major, in the shape of the matrix.
     pub values: Vec<f32>,
-    /// The codes, row-major, as the format has them ([`Grid::sign_magnitude`] for one order). NaN has all bits below the sign set,
-    /// as PyTorch writes it; in a format without NaN it has the code of 1.5, as torchao writes it.
+    /// The codes, row-major, as the format has them ([`Grid::sign_magnitude`] for one order). NaN has all bits below
+    /// the sign set, as PyTorch writes it; in a format without NaN it has the code of 1.5, as torchao writes it.
     pub codes: Vec<u16>,
-    /// The stored scale of each block, as f32, in the shape of [`BlockGrid::counts`]: the factor of values, without the tensor's
-    /// scale, and without the factor where scales are bytes. NaN for a poisoned block.
+    /// The stored scale of each block, as f32, in the shape of [`BlockGrid::counts`]: the factor of values, without the
+    /// tensor's scale, and without the factor where scales are bytes. NaN for a poisoned block.
     pub scales: Vec<f32>,
     /// The same as bytes, if the storage type is E8M0 or E4M3.
     pub scale_codes: Option<Vec<u8>>,
@@ -84,7 +85,8 @@ pub struct Applied {
     pub overflow: usize,
     /// Blocks of about equal values, which a scale from their standard deviation ([`Rule::Rms`]) takes to about zero.
     pub collapsed: usize,
-    /// The number of the chosen candidate of each block, from 0, in the shape of the scales, if the cast chooses its scales.
+    /// The number of the chosen candidate of each block, from 0, in the shape of the scales, if the cast chooses its
+    /// scales.
     pub choices: Option<Vec<u8>>,
 }
 
@@ -129,8 +131,8 @@ impl Cast {
         self.scaling.check(grid)
     }
 
-    /// Transforms a row-major matrix, computes its scales and scales its elements. `axis` is that of blocks and transforms; `key` gives
-    /// the signs of a random transform.
+    /// Transforms a row-major matrix, computes its scales and scales its elements. `axis` is that of blocks and
+    /// transforms; `key` gives the signs of a random transform.
     ///
     /// # Errors
     /// [`CastError`]: the fields, the number of elements, or an axis that the transform does not divide.
@@ -202,9 +204,9 @@ impl Cast {
         (scales, Some(choices))
     }
 
-    /// The codes of scaled elements, by a format that rounds in the modes of plugins. `key` gives the words of few random bits, and of
-    /// stochastic rounding beyond the largest value; the key of stochastic rounding itself is that of `encode`, which returns as many codes
-    /// as it gets elements.
+    /// The codes of scaled elements, by a format that rounds in the modes of plugins. `key` gives the words of few
+    /// random bits, and of stochastic rounding beyond the largest value; the key of stochastic rounding itself is that
+    /// of `encode`, which returns as many codes as it gets elements.
     ///
     /// # Errors
     /// The errors of `encode`.
@@ -260,14 +262,15 @@ fn take_nan(scaled: &mut [f32]) -> Vec<usize> {
 }
 
 impl Prepared {
-    /// The scaled elements, row-major: the input of rounding. An element's index here is its index for stochastic rounding.
+    /// The scaled elements, row-major: the input of rounding. An element's index here is its index for stochastic
+    /// rounding.
     #[must_use]
     pub fn scaled(&self) -> &[f32] {
         &self.scaled
     }
 
-    /// The values of the codes that the scaled elements were rounded to. A zero has the sign of its element, also where the format
-    /// has one zero only.
+    /// The values of the codes that the scaled elements were rounded to. A zero has the sign of its element, also where
+    /// the format has one zero only.
     ///
     /// # Errors
     /// [`CastError::Codes`]: another number of codes than elements.

@@ -10,11 +10,13 @@ use crate::{
     two_levels::TensorScale,
 };
 
-/// Elements whose errors are added one after the other; sums of more are added as a tree: Transformer Engine's for tiles of 16 x 16.
+/// Elements whose errors are added one after the other; sums of more are added as a tree: Transformer Engine's for
+/// tiles of 16 x 16.
 const RUN: usize = 16;
 
 impl Scaling {
-    /// The scale of a block with these elements, all of them in the order of its rows, by the candidate with the smallest error.
+    /// The scale of a block with these elements, all of them in the order of its rows, by the candidate with the
+    /// smallest error.
     #[must_use]
     pub fn choose(
         &self,
@@ -56,7 +58,8 @@ impl Scaling {
         best
     }
 
-    /// The value whose error is taken: where the scale of the tensor is an encode scale, `fl(fl(fl(q s) A) / most)` as in the sources.
+    /// The value whose error is taken: where the scale of the tensor is an encode scale, `fl(fl(fl(q s) A) / most)` as
+    /// in the sources.
     fn restored(&self, range: &Range, scale: &BlockScale, tensor: Option<&TensorScale>, point: f32) -> f32 {
         match tensor.filter(|tensor| self.order.divides_amax() && tensor.amax > 0.0) {
             Some(tensor) => point * scale.stored * tensor.amax / (self.most() * range.target),

@@ -5,7 +5,8 @@ use crate::shape::Shape;
 /// A cast, or a matrix for it, that cannot be.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CastError {
-    /// Fields that exclude each other or are out of range. The text is a sentence that begins with the field's name in backticks.
+    /// Fields that exclude each other or are out of range. The text is a sentence that begins with the field's name in
+    /// backticks.
     #[error("{message}")]
     Fields {
         /// The invalid combination.

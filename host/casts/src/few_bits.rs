@@ -1,14 +1,16 @@
 //! Stochastic rounding with few random bits, as instructions of hardware and the modes of IEEE P3109 have it.
 //!
-//! Of an element between neighbours, `d` from 0 to 1 is the distance from the one nearer to zero, in steps between them, and `r` a whole
-//! number of N random bits, the high ones of the element's word. The element goes away from zero if `round(d 2^N) + r >= 2^N`.
+//! Of an element between neighbours, `d` from 0 to 1 is the distance from the one nearer to zero, in steps between
+//! them, and `r` a whole number of N random bits, the high ones of the element's word. The element goes away from zero
+//! if `round(d 2^N) + r >= 2^N`.
 
 use altgrad_plugin_api::ValueGrid;
 
 /// The rounding of `d 2^N` to a whole number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FewBitsMode {
-    /// Down: `StochasticA` of P3109, Transformer Engine's software for E2M1. Results are biased toward zero by `2^-(N+1)` steps.
+    /// Down: `StochasticA` of P3109, Transformer Engine's software for E2M1. Results are biased toward zero by
+    /// `2^-(N+1)` steps.
     #[default]
     A,
     /// To nearest, ties up: `StochasticB`.

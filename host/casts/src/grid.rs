@@ -7,7 +7,8 @@ use crate::powers::{LEAST_DECODE, floor_log2};
 /// The properties of a format that the scales of a block need.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
-    /// The magnitude to which the largest of a block is scaled, above 0: the format's declared target, or its largest finite value.
+    /// The magnitude to which the largest of a block is scaled, above 0: the format's declared target, or its largest
+    /// finite value.
     pub target: f32,
     /// Stored significand bits; `None` for a table.
     pub significand_bits: Option<u32>,
@@ -104,7 +105,8 @@ impl Grid {
         self.has_nan
     }
 
-    /// The code of an element that is NaN: all bits below the sign. `None` for numbers, and for formats whose all-ones code is no NaN.
+    /// The code of an element that is NaN: all bits below the sign. `None` for numbers, and for formats whose all-ones
+    /// code is no NaN.
     pub(crate) fn nan_code(&self, x: f32) -> Option<u16> {
         let ValueGrid::Minifloat(grid) = &self.values else { return None };
         let sign = if x.is_sign_negative() { grid.sign_bit() } else { 0 };
@@ -135,11 +137,12 @@ impl Grid {
         self.values.decode(code)
     }
 
-    /// The sign-magnitude code of every code: the sign is the top bit, and below it magnitudes are numbered from the smallest. NaN
-    /// has all bits below the sign set. Codes of minifloats have this form already; those of tables may be two's complement.
+    /// The sign-magnitude code of every code: the sign is the top bit, and below it magnitudes are numbered from the
+    /// smallest. NaN has all bits below the sign set. Codes of minifloats have this form already; those of tables may
+    /// be two's complement.
     ///
-    /// `None` for a table with more magnitudes than that has room for, such as integers that reach farther below zero than above, or
-    /// with infinities.
+    /// `None` for a table with more magnitudes than that has room for, such as integers that reach farther below zero
+    /// than above, or with infinities.
     #[must_use]
     pub fn sign_magnitude(&self) -> Option<Vec<u16>> {
         let codes = (0..self.values.codes()).map(|code| code as u16);
@@ -163,8 +166,8 @@ impl Grid {
         codes.map(of).collect()
     }
 
-    /// Rounding to this grid without its plugin: slow and bit-identical, except for stochastic rounding, where words of the random
-    /// stream may decide otherwise.
+    /// Rounding to this grid without its plugin: slow and bit-identical, except for stochastic rounding, where words of
+    /// the random stream may decide otherwise.
     ///
     /// # Errors
     /// `CONFIG`: the format cannot be given by a table.

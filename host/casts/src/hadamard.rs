@@ -1,8 +1,9 @@
 //! Random Hadamard transforms: rotations that spread outliers over the elements of a tile.
 //!
-//! `y = x diag(v) H / sqrt(n)`, with Sylvester's matrix H and signs v, for each `n` consecutive elements `x` along the axis.
-//! Both operands of a product are rotated alike, along the contraction; the rotations cancel in the product. Sources:
-//! arXiv:2509.25149 (NVFP4: n = 16 on both operands of the weight gradient), arXiv:2505.14669 (Quartet: n = 32).
+//! `y = x diag(v) H / sqrt(n)`, with Sylvester's matrix H and signs v, for each `n` consecutive elements `x` along the
+//! axis. Both operands of a product are rotated alike, along the contraction; the rotations cancel in the product.
+//! Sources: arXiv:2509.25149 (NVFP4: n = 16 on both operands of the weight gradient), arXiv:2505.14669 (Quartet: n =
+//! 32).
 
 use altgrad_plugin_api::{RandomKey, random::Words};
 
@@ -22,8 +23,8 @@ pub enum Signs {
     None,
     /// Those of Transformer Engine and torchao; for tiles of 16 only.
     Te,
-    /// Drawn once for all tiles of the tensor: the sign of element `i` is the lowest bit of the random word with index `2^63 + i` of
-    /// the key's tensor, a set bit being -1.
+    /// Drawn once for all tiles of the tensor: the sign of element `i` is the lowest bit of the random word with index
+    /// `2^63 + i` of the key's tensor, a set bit being -1.
     Seed,
 }
 
@@ -94,8 +95,8 @@ impl Hadamard {
         Ok(result)
     }
 
-    /// Transforms consecutive tiles in place, such as the rows of a matrix whose width is a whole number of them. What is left of a last
-    /// tile stays as it is.
+    /// Transforms consecutive tiles in place, such as the rows of a matrix whose width is a whole number of them. What
+    /// is left of a last tile stays as it is.
     pub fn rotate(self, elements: &mut [f32], key: &RandomKey) {
         let signs = self.signs(key);
         match self.size {
@@ -112,8 +113,8 @@ impl Hadamard {
         }
     }
 
-    /// The inverse of [`Self::rotate`], which is its transpose: the transform of gradients of transformed elements. Not rounded to
-    /// bf16.
+    /// The inverse of [`Self::rotate`], which is its transpose: the transform of gradients of transformed elements. Not
+    /// rounded to bf16.
     pub fn rotate_back(self, elements: &mut [f32], key: &RandomKey) {
         let (signs, factor) = (self.signs(key), self.factor());
         for tile in elements.chunks_exact_mut(self.size) {

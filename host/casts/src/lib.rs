@@ -1,11 +1,12 @@
-//! Casts: the conversion of an f32 matrix to codes of a number format, to scales, and to the values that they represent.
+//! Casts: the conversion of an f32 matrix to codes of a number format, to scales, and to the values that they
+//! represent.
 //!
-//! A [`Cast`] defines the elements that share a scale ([`Block`]), the rule of the scale ([`Rule`]), its storage ([`Storage`]),
-//! and the rounding of elements ([`Rounding`]). Published recipes for training in low precision are choices of these. The
-//! arithmetic is f32 in the order of the sources, so that results are bit-identical to theirs.
+//! A [`Cast`] defines the elements that share a scale ([`Block`]), the rule of the scale ([`Rule`]), its storage
+//! ([`Storage`]), and the rounding of elements ([`Rounding`]). Published recipes for training in low precision are
+//! choices of these. The arithmetic is f32 in the order of the sources, so that results are bit-identical to theirs.
 //!
-//! A cast has two halves. [`Cast::prepare`] computes scales and scaled elements; the caller rounds them to codes, with a plugin
-//! or with [`Grid::rounder`]; [`Prepared::finish`] turns codes back into values.
+//! A cast has two halves. [`Cast::prepare`] computes scales and scaled elements; the caller rounds them to codes, with
+//! a plugin or with [`Grid::rounder`]; [`Prepared::finish`] turns codes back into values.
 //!
 //! ```
 //! use altgrad_casts::{Axis, Block, Cast, Grid, Rule, Shape, Storage};

@@ -4,7 +4,8 @@ use altgrad_plugin_api::ValueGrid;
 
 use crate::Rounding;
 
-/// True if a scaled element, rounded as if the exponent had no limit, exceeds the largest value. `word` is the element's random word.
+/// True if a scaled element, rounded as if the exponent had no limit, exceeds the largest value. `word` is the
+/// element's random word.
 #[must_use]
 pub fn exceeds(rounding: Rounding, values: &ValueGrid, scaled: f32, word: u32) -> bool {
     let x = f64::from(scaled);
@@ -32,8 +33,8 @@ fn is_odd(values: &ValueGrid, value: f32) -> bool {
     (0..values.codes()).find(|code| values.decode(*code as u16) == value).is_some_and(|code| code % 2 == 1)
 }
 
-/// The results of overflow on both sides of zero: infinities, or NaN in formats without; the codes of these. `None` if the format has
-/// neither.
+/// The results of overflow on both sides of zero: infinities, or NaN in formats without; the codes of these. `None` if
+/// the format has neither.
 #[must_use]
 pub fn overflow_codes(values: &ValueGrid) -> Option<[u16; 2]> {
     let codes = || (0..values.codes()).map(|code| code as u16);

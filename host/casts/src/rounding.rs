@@ -18,8 +18,8 @@ pub enum Rounding {
     NearestUp,
     /// To the one nearer to zero: microxcaling's `floor`.
     TowardZero,
-    /// Up with the probability of the distance from below; the random word of an element is a function of seed, step, tensor
-    /// and index ([`altgrad_plugin_api::random`]).
+    /// Up with the probability of the distance from below; the random word of an element is a function of seed, step,
+    /// tensor and index ([`altgrad_plugin_api::random`]).
     Stochastic,
     /// The same with few random bits of that word.
     FewBits(FewBits),
@@ -28,9 +28,9 @@ pub enum Rounding {
 impl Rounding {
     /// The codes of scaled elements, by a format that rounds in the modes of plugins.
     ///
-    /// The codes of elements in a mode; `encode` returns as many codes as it gets elements. Ties toward zero and ties up use two of
-    /// its modes: the point toward zero may be the result where the nearest one, ties away, is no nearer. `words` are the random words of
-    /// the elements, for few random bits.
+    /// The codes of elements in a mode; `encode` returns as many codes as it gets elements. Ties toward zero and ties
+    /// up use two of its modes: the point toward zero may be the result where the nearest one, ties away, is no nearer.
+    /// `words` are the random words of the elements, for few random bits.
     ///
     /// # Errors
     /// The errors of `encode`.
@@ -71,8 +71,8 @@ impl Rounding {
         encode(scaled, mode)
     }
 
-    /// True if a mode that decides ties by itself takes, of the nearest value with ties away from zero and the value toward zero, the
-    /// second for a scaled element.
+    /// True if a mode that decides ties by itself takes, of the nearest value with ties away from zero and the value
+    /// toward zero, the second for a scaled element.
     #[must_use]
     pub fn is_inner(self, scaled: f32, [away, inner]: [f32; 2]) -> bool {
         let is_tie = away != inner && 2.0 * f64::from(scaled) == f64::from(away) + f64::from(inner);

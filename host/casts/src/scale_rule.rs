@@ -1,18 +1,19 @@
 //! The power of two of a block's scale, derived from its elements: the exponent `e` of the decode scale `2^e`.
 //!
-//! Exponents are taken from the bits of f32, never from a logarithm, which is wrong near powers of two. The rule that is no power
-//! of two by itself, [`Rule::Max`], is in [`crate::Scaling`].
+//! Exponents are taken from the bits of f32, never from a logarithm, which is wrong near powers of two. The rule that
+//! is no power of two by itself, [`Rule::Max`], is in [`crate::Scaling`].
 
 use crate::{
     grid::Range,
     powers::{ceil_log2, exp2, floor_log2},
 };
 
-/// The rule that derives a scale from a block. `target` and `emax` are the format's ([`Range`]); amax is the largest finite
-/// magnitude.
+/// The rule that derives a scale from a block. `target` and `emax` are the format's ([`Range`]); amax is the largest
+/// finite magnitude.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Rule {
-    /// amax is scaled to `target`: `encode = target / amax`, or `decode = amax / target` (Transformer Engine, torchao, DeepGEMM).
+    /// amax is scaled to `target`: `encode = target / amax`, or `decode = amax / target` (Transformer Engine, torchao,
+    /// DeepGEMM).
     #[default]
     Max,
     /// `2^(floor(log2 amax) - emax)`: OCP MX v1.0 section 6.3. Elements beyond the largest value saturate.
@@ -21,10 +22,12 @@ pub enum Rule {
     Ceil,
     /// As `Floor`, amax being rounded to the format's significand bits before, halves up: torchao's EVEN.
     Even,
-    /// `amax * fl(1/target)` rounded up to a power of two: nothing saturates but by that rounding (Transformer Engine, torchao's RCEIL, cuBLAS).
+    /// `amax * fl(1/target)` rounded up to a power of two: nothing saturates but by that rounding (Transformer Engine,
+    /// torchao's RCEIL, cuBLAS).
     Rceil,
-    /// `2^floor(log2(std * deviations/target + 1e-8))`, the standard deviation being that of the block about its mean: the forward pass of
-    /// Quartet (arXiv:2505.14669). Not bit-identical to its kernels, whose sums have no fixed order.
+    /// `2^floor(log2(std * deviations/target + 1e-8))`, the standard deviation being that of the block about its mean:
+    /// the forward pass of Quartet (arXiv:2505.14669). Not bit-identical to its kernels, whose sums have no fixed
+    /// order.
     Rms {
         /// Standard deviations that are scaled to `target`, above 0: 2.92247856 for E2M1.
         deviations: f64,
@@ -48,8 +51,8 @@ pub struct BlockStatistics {
 
 impl BlockStatistics {
     /// The statistics of a block of which only the largest finite magnitude is known: enough where
-    /// [`Scaling::needs_amax_only`](crate::Scaling::needs_amax_only). Infinity stands for a block with infinities whose finite elements
-    /// are zeros.
+    /// [`Scaling::needs_amax_only`](crate::Scaling::needs_amax_only). Infinity stands for a block with infinities whose
+    /// finite elements are zeros.
     #[must_use]
     pub fn of_amax(amax: f32) -> Self {
         let infinite = amax == f32::INFINITY;
@@ -90,8 +93,8 @@ impl BlockStatistics {
 }
 
 impl Rule {
-    /// The exponent of the decode scale, before clamping to the storage range, of a block with `amax > 0`. `None`: amax, rounded,
-    /// is infinite. `Max` has none of its own and is treated as `Rceil`.
+    /// The exponent of the decode scale, before clamping to the storage range, of a block with `amax > 0`. `None`:
+    /// amax, rounded, is infinite. `Max` has none of its own and is treated as `Rceil`.
     #[inline(always)]
     pub(crate) fn exponent(
         self,

@@ -18,12 +18,14 @@ pub(crate) fn e8m0(e: i32) -> (u8, f32) {
     ((e + 127) as u8, exp2(e))
 }
 
-/// The E4M3 code nearest to a number from 0 to 448, ties to even, and its value. Subnormals down to `2^-9` and 0 are kept.
+/// The E4M3 code nearest to a number from 0 to 448, ties to even, and its value. Subnormals down to `2^-9` and 0 are
+/// kept.
 #[inline(always)]
 pub(crate) fn e4m3(x: f32) -> (u8, f32) {
     /// `1 - bias`: exponent of the smallest normal number.
     const EMIN: i32 = -6;
-    /// Added to a number from 0 to 16 it leaves a whole number, ties to even. Many CPUs have no instruction that rounds so.
+    /// Added to a number from 0 to 16 it leaves a whole number, ties to even. Many CPUs have no instruction that rounds
+    /// so.
     const WHOLE: f32 = (1u64 << 23) as f32;
     let x = x.clamp(0.0, E4M3_MAX);
     let exponent = ((x.to_bits() >> 23) as i32 - 127).max(EMIN);

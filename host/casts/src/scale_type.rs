@@ -1,7 +1,7 @@
 //! Floating-point types of stored scales: without sign, with subnormals and zero.
 //!
-//! Refuses types of more than 8 bits, and those whose numbers exceed f32. Names are `ueEmM` for E exponent and M significand bits, whose
-//! code of ones is NaN, and `ueEmM:ieee`, whose largest exponent is not used.
+//! Refuses types of more than 8 bits, and those whose numbers exceed f32. Names are `ueEmM` for E exponent and M
+//! significand bits, whose code of ones is NaN, and `ueEmM:ieee`, whose largest exponent is not used.
 
 use std::{fmt, str::FromStr};
 

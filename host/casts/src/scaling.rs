@@ -1,7 +1,8 @@
 //! The scales of blocks: the factors of elements before rounding (*encode*) and of codes afterwards (*decode*).
 //!
-//! `fl` is one rounding to f32. Sources: Transformer Engine (encode first), DeepGEMM and torchao's optimizers (decode first), OCP MX v1.0,
-//! arXiv:2509.25149 appendix B (NVFP4). A fused or reordered operation would change last bits and flip ties.
+//! `fl` is one rounding to f32. Sources: Transformer Engine (encode first), DeepGEMM and torchao's optimizers (decode
+//! first), OCP MX v1.0, arXiv:2509.25149 appendix B (NVFP4). A fused or reordered operation would change last bits and
+//! flip ties.
 
 use crate::{CastError, ScaleChoice, ScaleType, grid::Grid, powers::LEAST_DECODE, scale_rule::Rule};
 
@@ -27,15 +28,17 @@ pub enum Order {
     Encode,
     /// `decode = fl(amax / target)`, `encode = fl(1 / decode)`. Powers of two are rounded up.
     Decode,
-    /// For scales of floating-point bytes: as `Encode`, but the ratio that is stored is `fl(fl(amax / target) S)` under the tensor's encode
-    /// scale `S`: four over six (arXiv:2512.02010).
+    /// For scales of floating-point bytes: as `Encode`, but the ratio that is stored is `fl(fl(amax / target) S)` under
+    /// the tensor's encode scale `S`: four over six (arXiv:2512.02010).
     Amax,
-    /// For scales of floating-point bytes: as `Encode`, but values are scaled back by `fl(stored D)`, `D = fl(1 / S)`: arXiv:2609.02846.
+    /// For scales of floating-point bytes: as `Encode`, but values are scaled back by `fl(stored D)`, `D = fl(1 / S)`:
+    /// arXiv:2609.02846.
     Product,
-    /// For scales of floating-point bytes: as `Decode`, with the tensor's decode scale `fl(fl(A / most) / target)`: Quartet II
-    /// (arXiv:2601.22813).
+    /// For scales of floating-point bytes: as `Decode`, with the tensor's decode scale `fl(fl(A / most) / target)`:
+    /// Quartet II (arXiv:2601.22813).
     DecodeMost,
-    /// For scales of floating-point bytes: as `Decode`, with the tensor's decode scale `fl(fl(A / target) / most)`: arXiv:2510.25602.
+    /// For scales of floating-point bytes: as `Decode`, with the tensor's decode scale `fl(fl(A / target) / most)`:
+    /// arXiv:2510.25602.
     DecodeTarget,
 }
 
@@ -74,8 +77,8 @@ pub enum ZeroBlock {
     Smallest,
     /// As if amax were `2^-126`: microxcaling.
     MinNormal,
-    /// For scales of floating-point bytes, of which 0 is one: 1 is stored in its place, also for blocks of small numbers. Quartet II,
-    /// arXiv:2609.02846.
+    /// For scales of floating-point bytes, of which 0 is one: 1 is stored in its place, also for blocks of small
+    /// numbers. Quartet II, arXiv:2609.02846.
     StoredOne,
 }
 
@@ -136,8 +139,9 @@ pub struct Scaling {
     pub order: Order,
     /// True if scales of floating-point bytes are relative to an f32 scale of the whole tensor.
     pub tensor: bool,
-    /// The stored scale of the block with the tensor's largest magnitude, under a scale of the tensor. `None`: the largest that can be
-    /// stored, 448 for E4M3. Four over six has 256, so that a scale 1.5 times as large can be stored.
+    /// The stored scale of the block with the tensor's largest magnitude, under a scale of the tensor. `None`: the
+    /// largest that can be stored, 448 for E4M3. Four over six has 256, so that a scale 1.5 times as large can be
+    /// stored.
     pub most: Option<f32>,
     /// True if scales of floating-point bytes are rounded up, otherwise to nearest, ties to even.
     pub round_up: bool,
@@ -145,8 +149,8 @@ pub struct Scaling {
     pub choice: Option<ScaleChoice>,
     /// Binades left free above amax, -32 to 32.
     pub margin: i32,
-    /// Lower clamp of amax, in units of the elements; for E4M3 scales that of the scale itself. 0: none. It is f64 because torchao divides
-    /// by its 1e-12 in f64; where `decode` is divided first, it is rounded to f32.
+    /// Lower clamp of amax, in units of the elements; for E4M3 scales that of the scale itself. 0: none. It is f64
+    /// because torchao divides by its 1e-12 in f64; where `decode` is divided first, it is rounded to f32.
     pub floor: f64,
     /// The treatment of scales that are not normal numbers.
     pub limit: Limit,
@@ -154,16 +158,16 @@ pub struct Scaling {
     pub zero: ZeroBlock,
     /// The effect of NaN and infinities.
     pub nonfinite: NonFinite,
-    /// Multiplied into the encode scale after all else, above 0; the stored byte does not have it. 3/4 in the backward pass of
-    /// Quartet (arXiv:2505.14669), 16/17 in Quartet II.
+    /// Multiplied into the encode scale after all else, above 0; the stored byte does not have it. 3/4 in the backward
+    /// pass of Quartet (arXiv:2505.14669), 16/17 in Quartet II.
     pub factor: f32,
     /// The operation that scales elements.
     pub quantize: Operation,
     /// The operation that scales values back.
     pub dequantize: Operation,
-    /// The amax of each block, or of the tensor under E4M3 scales, if it does not come from the tensor: past steps (delayed
-    /// scaling) or a constant. Finite and above 0; 0 stands for a past of zeros, with a scale of 1. `None`: the elements of the current
-    /// tensor.
+    /// The amax of each block, or of the tensor under E4M3 scales, if it does not come from the tensor: past steps
+    /// (delayed scaling) or a constant. Finite and above 0; 0 stands for a past of zeros, with a scale of 1. `None`:
+    /// the elements of the current tensor.
     pub amax: Option<f32>,
 }
 
@@ -205,16 +209,16 @@ impl BlockScale {
     /// Scale 1.
     pub(crate) const ONE: Self = Self { encode: 1.0, decode: 1.0, stored: 1.0, code: None };
 
-    /// Scales within f32: 0 times infinity would be NaN, and an encode scale that stops at the largest f32 needs a decode scale that is
-    /// its inverse.
+    /// Scales within f32: 0 times infinity would be NaN, and an encode scale that stops at the largest f32 needs a
+    /// decode scale that is its inverse.
     #[inline(always)]
     pub(crate) fn finite(encode: f32, decode: f32) -> Self {
         let (encode, decode) = (encode.min(f32::MAX), decode.clamp(LEAST_DECODE, f32::MAX));
         Self { encode, decode, stored: decode, code: None }
     }
 
-    /// The encode and decode scale for fake quantization. Where the decode scale is 0, all elements become 0; an encode scale of 1 / 0 would
-    /// count them as overflow.
+    /// The encode and decode scale for fake quantization. Where the decode scale is 0, all elements become 0; an encode
+    /// scale of 1 / 0 would count them as overflow.
     #[inline(always)]
     pub(crate) fn pair(self) -> [f32; 2] {
         [if self.decode == 0.0 { f32::MIN_POSITIVE } else { self.encode }, self.decode]

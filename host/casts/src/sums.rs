@@ -1,8 +1,9 @@
 //! Matrix products whose sums have limited width, as those of tensor cores.
 //!
-//! An instruction adds `group` products and the accumulator at once. All are aligned to the largest exponent among them, `bits` bits below
-//! it are kept, and the sum of what is kept is exact; the new accumulator keeps as many bits, at most the 23 of f32. The exponent of a product is the sum
-//! of its operands' exponents, not that of the product itself. Source of the model: arXiv:2511.10909; definition: docs/numerics.md, section 4.4.
+//! An instruction adds `group` products and the accumulator at once. All are aligned to the largest exponent among
+//! them, `bits` bits below it are kept, and the sum of what is kept is exact; the new accumulator keeps as many bits,
+//! at most the 23 of f32. The exponent of a product is the sum of its operands' exponents, not that of the product
+//! itself. Source of the model: arXiv:2511.10909; definition: docs/numerics.md, section 4.4.
 
 use multiversion::multiversion;
 
@@ -27,7 +28,8 @@ pub struct LimitedSum {
     pub nearest: bool,
     /// Products that are added at once, 1 to 4096.
     pub group: usize,
-    /// Products after which the accumulator is added to an f32 sum, to nearest, and begins at 0 again: a multiple of `group`.
+    /// Products after which the accumulator is added to an f32 sum, to nearest, and begins at 0 again: a multiple of
+    /// `group`.
     pub promote: Option<usize>,
 }
 
@@ -38,8 +40,8 @@ impl LimitedSum {
         self.promote.unwrap_or(terms).clamp(1, terms.max(1))
     }
 
-    /// Rows of `a b^T`, one after the other, from row `first` of `a` on. Every factor is multiplied at the end of its span:
-    /// `y = fl(y + fl(accumulator fl(factor_a factor_b)))`. A term that is not finite makes its sum NaN.
+    /// Rows of `a b^T`, one after the other, from row `first` of `a` on. Every factor is multiplied at the end of its
+    /// span: `y = fl(y + fl(accumulator fl(factor_a factor_b)))`. A term that is not finite makes its sum NaN.
     ///
     /// # Panics
     /// The operands have different numbers of terms.
@@ -56,7 +58,8 @@ impl LimitedSum {
         }
     }
 
-    /// True if f32 is wide enough for every product and every sum of what is kept. Rounding to nearest is faster in f64.
+    /// True if f32 is wide enough for every product and every sum of what is kept. Rounding to nearest is faster in
+    /// f64.
     fn is_narrow(&self, a: &Addends, b: &Addends) -> bool {
         let sum_bits = self.bits + 2 + (self.group as u32 + 1).next_power_of_two().ilog2();
         let (least, most) = (a.least * b.least, a.most * b.most);
@@ -83,10 +86,11 @@ pub struct Addends {
 }
 
 impl Addends {
-    /// `element` gives a value at a row and a term, and the scale and factor of its block: the value is a code times the factor, and the
-    /// code is the value times the scale. Factors that are all powers of two belong to the values. Otherwise codes are added, which bf16
-    /// must represent, and all terms of a span must have the same factor; the span's results are NaN if they do not. Codes below `lowest`,
-    /// the format's least normal number, have its exponent.
+    /// `element` gives a value at a row and a term, and the scale and factor of its block: the value is a code times
+    /// the factor, and the code is the value times the scale. Factors that are all powers of two belong to the values.
+    /// Otherwise codes are added, which bf16 must represent, and all terms of a span must have the same factor; the
+    /// span's results are NaN if they do not. Codes below `lowest`, the format's least normal number, have its
+    /// exponent.
     #[must_use]
     pub fn new(
         sum: &LimitedSum,
@@ -276,8 +280,8 @@ impl Number for f64 {
     }
 }
 
-/// The sums of a row's products with a panel. All results are exact or rounded as the model says, so that they do not depend on the type
-/// of numbers.
+/// The sums of a row's products with a panel. All results are exact or rounded as the model says, so that they do not
+/// depend on the type of numbers.
 #[multiversion(targets(
     "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
     "x86_64+avx2+bmi1+bmi2+fma"

@@ -1,7 +1,7 @@
 //! NVFP4's scales: E4M3 numbers, alone or under an f32 scale of the whole tensor.
 //!
-//! Encode first is Transformer Engine's order (its kernel and its reference agree), decode first torchao's `nvfp4_quantize`;
-//! arXiv:2509.25149, appendix B, gives the formulas without the order of roundings.
+//! Encode first is Transformer Engine's order (its kernel and its reference agree), decode first torchao's
+//! `nvfp4_quantize`; arXiv:2509.25149, appendix B, gives the formulas without the order of roundings.
 
 use crate::{
     grid::Range,
@@ -40,7 +40,8 @@ impl Scaling {
         }
     }
 
-    /// A scale that is a floating-point byte, with or without one of the tensor. The decode scale is larger by `factor`.
+    /// A scale that is a floating-point byte, with or without one of the tensor. The decode scale is larger by
+    /// `factor`.
     #[inline(always)]
     pub(crate) fn byte_scale(
         &self,

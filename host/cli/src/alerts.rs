@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 pub(super) enum AlertsCommand {
     /// Evaluates the alerts of recorded runs, once per kind and run, and scores them against unquantized twins.
     ///
-    /// Thresholds are those of each run's `config.toml`, unless `--set` overrides them. `--twin` classifies runs as healthy or
-    /// failing by a comparison of their training loss with that of a twin, the run of the same seed, data, model and length among
-    /// those that `--twin` names. A run fails if the median of its last 40 losses ends more than 5 % above the twin's, or if its
-    /// loss stops being finite.
+    /// Thresholds are those of each run's `config.toml`, unless `--set` overrides them. `--twin` classifies runs as
+    /// healthy or failing by a comparison of their training loss with that of a twin, the run of the same seed, data,
+    /// model and length among those that `--twin` names. A run fails if the median of its last 40 losses ends more than
+    /// 5 % above the twin's, or if its loss stops being finite.
     Evaluate(EvaluateArgs),
 }
 

@@ -1,9 +1,9 @@
 //! `plugins check`: checks a library against the contract of plugins, so that its users do not find the faults.
 //!
-//! No code of the library runs in this process. Loading it, with every refusal, and each check of each of its plugins (of
-//! formats, of each variant) are separate child processes ([`child`]), so that a crash, a hang, an exit or output is caught
-//! and attributed. The checks are those of `altgrad-conformance`, and three more ([`leaks_and_locale`], [`mod@environment`]).
-//! [`surroundings`] and [`folders`] define the state that a check must not change.
+//! No code of the library runs in this process. Loading it, with every refusal, and each check of each of its plugins
+//! (of formats, of each variant) are separate child processes ([`child`]), so that a crash, a hang, an exit or output
+//! is caught and attributed. The checks are those of `altgrad-conformance`, and three more ([`leaks_and_locale`],
+//! [`mod@environment`]). [`surroundings`] and [`folders`] define the state that a check must not change.
 
 pub(super) mod child;
 mod environment;
@@ -163,8 +163,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
     Ok(if passes(args, None)? { ExitCode::SUCCESS } else { ExitCode::from(Fault::Plugin.exit_code()) })
 }
 
-/// Runs the checks on a library, whose sha256 must be `sha256` if one is given, and prints their results; returns whether none
-/// failed.
+/// Runs the checks on a library, whose sha256 must be `sha256` if one is given, and prints their results; returns
+/// whether none failed.
 pub(super) fn passes(args: &CheckArgs, sha256: Option<&str>) -> Result<bool, Diagnostic> {
     let timeout = Duration::from_secs(args.timeout_s);
     let mut report = Report::new(args.json);

@@ -21,9 +21,9 @@ pub(super) struct RunsArgs {
     /// Run folders, folders of run folders (a sweep's), or `metrics.csv` files.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// The baseline of configurations with the same data, model and length: a configuration's label, a run by name or folder, an
-    /// unquantized format, or a part of run names that only one configuration has. Default: the baseline of the sweep's matrix file, else
-    /// the unquantized configuration with the same optimizer.
+    /// The baseline of configurations with the same data, model and length: a configuration's label, a run by name or
+    /// folder, an unquantized format, or a part of run names that only one configuration has. Default: the baseline of
+    /// the sweep's matrix file, else the unquantized configuration with the same optimizer.
     #[arg(long, value_name = "NAME|PATH")]
     baseline: Option<String>,
     /// Margin around the baseline's loss, as a share. Default: the margin of the sweep's matrix file, else 0.1.

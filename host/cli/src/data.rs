@@ -69,8 +69,8 @@ enum SplitBy {
 pub(super) struct PrepareArgs {
     /// The data set.
     dataset: DatasetArgument,
-    /// Input instead of a download: a .jsonl, .jsonl.gz, .tar.gz, .zip or .txt file, or a folder of such files (except archives)
-    /// and .json files. A packed file may unpack to 64 MiB, or to 100 times its packed size if that is more.
+    /// Input instead of a download: a .jsonl, .jsonl.gz, .tar.gz, .zip or .txt file, or a folder of such files (except
+    /// archives) and .json files. A packed file may unpack to 64 MiB, or to 100 times its packed size if that is more.
     #[arg(long, value_name = "PATH")]
     input: Option<PathBuf>,
     /// The folder for the bins.
@@ -97,8 +97,8 @@ pub(super) struct PrepareArgs {
     /// Writes the bins again, and replaces existing bins.
     #[arg(long)]
     force: bool,
-    /// URL of a folder with the archive, tried before the default; ALTGRAD_DATA_MIRROR sets the same. HF_ENDPOINT and proxy
-    /// variables are respected.
+    /// URL of a folder with the archive, tried before the default; ALTGRAD_DATA_MIRROR sets the same. HF_ENDPOINT and
+    /// proxy variables are respected.
     #[arg(long, value_name = "URL")]
     mirror: Option<String>,
     /// Shows no progress.

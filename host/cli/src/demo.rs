@@ -1,4 +1,5 @@
-//! `demo`: a first comparison without a file. fp32, E4M3 and E2M1 with three seeds each, a live page, and the paired differences.
+//! `demo`: a first comparison without a file. fp32, E4M3 and E2M1 with three seeds each, a live page, and the paired
+//! differences.
 
 use std::{fs, io, path::PathBuf, process::ExitCode};
 

@@ -87,7 +87,8 @@ fn refuse_other_batches(a: &(RunConfig, Source), b: &(RunConfig, Source)) -> Res
         .hint("runs are compared on the same model and batches; --set gives a key the same value in both"))
 }
 
-/// Warns of entries of the schedule that an alert triggers: a comparison measures no metrics, so that it raises no alerts.
+/// Warns of entries of the schedule that an alert triggers: a comparison measures no metrics, so that it raises no
+/// alerts.
 fn warn_of_alerts(configs: [&RunConfig; 2]) {
     let waits = |phase: &CastPhase| matches!(phase.trigger, CastTrigger::On(_));
     if configs.iter().any(|config| config.quant.schedule.iter().any(waits)) {

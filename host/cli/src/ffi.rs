@@ -3,8 +3,8 @@
 /// Number of mimalloc's option `purge_delay`: milliseconds until freed pages go back to the system; -1 for never.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
-/// Makes the allocator keep freed pages for the next step, which needs as many: the system would clear them each time, those of the
-/// logits alone for a tenth of a step. Allocations above 2 GiB are returned when they are freed.
+/// Makes the allocator keep freed pages for the next step, which needs as many: the system would clear them each time,
+/// those of the logits alone for a tenth of a step. Allocations above 2 GiB are returned when they are freed.
 pub fn keep_freed_pages() {
     // SAFETY: sets a number, before there are other threads that could read it.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, -1) };
@@ -19,8 +19,8 @@ pub fn adopt_locale() {
     }
 }
 
-/// Bytes that C's `malloc` has allocated, if it reports them (glibc). The host's own memory comes from another allocator; plugins'
-/// memory is included, unless they bring an allocator.
+/// Bytes that C's `malloc` has allocated, if it reports them (glibc). The host's own memory comes from another
+/// allocator; plugins' memory is included, unless they bring an allocator.
 #[must_use]
 pub fn c_heap_in_use() -> Option<u64> {
     #[cfg(target_env = "gnu")]
@@ -33,12 +33,13 @@ pub fn c_heap_in_use() -> Option<u64> {
     None
 }
 
-/// The action of the process for each signal, from the first on: the address of the handler, or the number of a standard action.
+/// The action of the process for each signal, from the first on: the address of the handler, or the number of a
+/// standard action.
 #[must_use]
 pub fn signal_actions() -> Vec<usize> {
     let of = |signal| {
-        // SAFETY: a null pointer for the new action asks for the present one, which is written to a structure that is there; all its bits
-        // may be zero.
+        // SAFETY: a null pointer for the new action asks for the present one, which is written to a structure that is
+        // there; all its bits may be zero.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let asked = libc::sigaction(signal, std::ptr::null(), &raw mut action);

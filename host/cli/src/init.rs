@@ -11,7 +11,8 @@ use toml::Value;
 /// `altgrad-host init`.
 #[derive(Debug, Args)]
 pub(super) struct InitArgs {
-    /// Format of weights, activations and gradients, such as `E4M3` or `E3M4:ieee`. Without it and `--recipe` nothing is rounded.
+    /// Format of weights, activations and gradients, such as `E4M3` or `E3M4:ieee`. Without it and `--recipe` nothing
+    /// is rounded.
     #[arg(long, value_name = "NAME", conflicts_with = "recipe", value_parser = NonEmptyStringValueParser::new())]
     format: Option<String>,
     /// A published recipe, such as `nvfp4`; `altgrad-host casts recipes` lists them.
@@ -23,7 +24,8 @@ pub(super) struct InitArgs {
     /// Text file to train on. Default: the generated corpus `lawgen`.
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
-    /// The new run file. Default: in the current folder, named by format or recipe, and optimizer: `e4m3.toml`, `nvfp4-muon.toml`.
+    /// The new run file. Default: in the current folder, named by format or recipe, and optimizer: `e4m3.toml`,
+    /// `nvfp4-muon.toml`.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

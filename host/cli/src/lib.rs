@@ -1,8 +1,9 @@
 //! The command line of `altgrad-host`: commands, and the exit code of each.
 //!
-//! Exit codes: 0 success, 1 the run failed, 2 bad usage or configuration, 3 a plugin was refused or ended the process, 4 device
-//! not available or failed, 5 the run ended with NaN or infinity, 130 interrupted, 128 + N ended by signal N. `diff` returns 0 if the
-//! runs do not differ and 1 if they do, as diff(1). Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
+//! Exit codes: 0 success, 1 the run failed, 2 bad usage or configuration, 3 a plugin was refused or ended the process,
+//! 4 device not available or failed, 5 the run ended with NaN or infinity, 130 interrupted, 128 + N ended by signal N.
+//! `diff` returns 0 if the runs do not differ and 1 if they do, as diff(1). Each command has a file of its own and
+//! returns a [`Diagnostic`] or an exit code.
 
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
@@ -67,23 +68,26 @@ enum Command {
     ///
     /// Prints the address of a live page, and in the end the paired comparison. Needs no network and no browser.
     Demo(demo::DemoArgs),
-    /// Writes a commented run file for a question: a format or a recipe, an optimizer, a text. An existing file stays as it is.
+    /// Writes a commented run file for a question: a format or a recipe, an optimizer, a text. An existing file stays
+    /// as it is.
     Init(init::InitArgs),
     /// Trains a model as defined by a run file.
     ///
-    /// Ctrl-C and SIGTERM end the run after the current step, with a checkpoint; a second signal ends it at once. SIGUSR1 writes
-    /// a checkpoint after the current step, and training continues.
+    /// Ctrl-C and SIGTERM end the run after the current step, with a checkpoint; a second signal ends it at once.
+    /// SIGUSR1 writes a checkpoint after the current step, and training continues.
     ///
-    /// Exit code: 0 success, 1 the run failed or rows of a sink are missing, 2 bad usage or run file, 3 a plugin failed, 4 the device is not
-    /// available, 5 the run ended with NaN or infinity in its loss or weights, 130 interrupted, 128 + N ended by signal N.
+    /// Exit code: 0 success, 1 the run failed or rows of a sink are missing, 2 bad usage or run file, 3 a plugin
+    /// failed, 4 the device is not available, 5 the run ended with NaN or infinity in its loss or weights, 130
+    /// interrupted, 128 + N ended by signal N.
     #[command(visible_alias = "train")]
     Run(run::RunArgs),
-    /// Runs a matrix of run files, each in a process of its own. Completed runs are skipped, interrupted runs are resumed.
+    /// Runs a matrix of run files, each in a process of its own. Completed runs are skipped, interrupted runs are
+    /// resumed.
     Sweep(sweep::SweepArgs),
     /// Checks a run file against plugins, data and device, reports all its faults, and writes nothing.
     ///
-    /// If the run file has no fault, the command prints a summary of the run with its memory and its time. To measure the time it
-    /// trains a few steps and discards them.
+    /// If the run file has no fault, the command prints a summary of the run with its memory and its time. To measure
+    /// the time it trains a few steps and discards them.
     Check(ConfigArgs),
     /// Shows plugin libraries.
     #[command(subcommand)]
@@ -94,12 +98,13 @@ enum Command {
     /// Applies casts: a format with its rounding, blocks and scales.
     #[command(subcommand)]
     Casts(casts::CastsCommand),
-    /// Computes the loss and perplexity of a trained model on its run's data, as evaluations during the run do. Writes nothing.
+    /// Computes the loss and perplexity of a trained model on its run's data, as evaluations during the run do. Writes
+    /// nothing.
     Evaluate(evaluate::EvaluateArgs),
     /// Measures the curvature of the loss at a trained model's weights, and the noise of its gradients; writes nothing.
     ///
-    /// The Hessian is that of the unrounded loss; its products with vectors are differences of gradients. In the Fisher matrix
-    /// and the gradient noise scale, an example is one sequence.
+    /// The Hessian is that of the unrounded loss; its products with vectors are differences of gradients. In the Fisher
+    /// matrix and the gradient noise scale, an example is one sequence.
     Curvature(curvature::CurvatureArgs),
     /// Continues a text with a trained model.
     Sample(sample::SampleArgs),
@@ -113,10 +118,11 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Trains along a recorded PyTorch trajectory and reports the differences of losses, gradients and weights.
     Replay(replay::ReplayArgs),
-    /// Runs two run files in lockstep on the same batches and names the first layer, operation and step at which they differ.
+    /// Runs two run files in lockstep on the same batches and names the first layer, operation and step at which they
+    /// differ.
     ///
-    /// Exit code: 0 if they do not differ, 1 if they differ or a step failed (stderr reports a failure), 2 if they cannot be
-    /// compared.
+    /// Exit code: 0 if they do not differ, 1 if they differ or a step failed (stderr reports a failure), 2 if they
+    /// cannot be compared.
     Diff(diff::DiffArgs),
     /// Compares runs: losses with their spread over seeds, ratios to a baseline, gradients and updates.
     Compare(compare::CompareArgs),
@@ -152,8 +158,8 @@ struct ConfigArgs {
     /// Device to use instead of `run.device`: auto, cpu, cuda:N or wgpu.
     #[arg(long)]
     device: Option<DeviceChoice>,
-    /// Run folder instead of `<run.out>/<run.name>`: `run` writes it, `check` checks that it is free, and `weights export` refuses
-    /// the option.
+    /// Run folder instead of `<run.out>/<run.name>`: `run` writes it, `check` checks that it is free, and
+    /// `weights export` refuses the option.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]

@@ -8,7 +8,8 @@ use std::{
 
 use tracing_subscriber::{EnvFilter, fmt::writer::BoxMakeWriter};
 
-/// Starts the log of this process. A warning that was printed before is not printed again: the runs of a sweep share theirs.
+/// Starts the log of this process. A warning that was printed before is not printed again: the runs of a sweep share
+/// theirs.
 pub(super) fn start() {
     // Module paths help readers of a debug log; a warning to a user is about the run.
     let asked = EnvFilter::try_from_env("ALTGRAD_LOG");

@@ -1,4 +1,5 @@
-//! `plugins list | inspect | check | install | new`: the contents of libraries, their checks, their installation, and new crates.
+//! `plugins list | inspect | check | install | new`: the contents of libraries, their checks, their installation, and
+//! new crates.
 
 use std::{
     fmt::Write as _,

@@ -1,5 +1,5 @@
-//! `reference`: pages about the run file, the metrics, the command line and the options of plugins, generated from their
-//! definitions.
+//! `reference`: pages about the run file, the metrics, the command line and the options of plugins, generated from
+//! their definitions.
 
 use std::{fmt::Write as _, process::ExitCode};
 

@@ -43,8 +43,8 @@ pub(super) struct ReplayArgs {
     #[arg(long, default_value = "cpu")]
     device: DeviceChoice,
     /// Largest allowed |difference| of losses and gradient norms. Over 21 steps of nanoGPT in f32 on the
-    /// CPU, losses differ by up to 4.8e-7 and gradient norms by 6.1e-7. With one other setting, such as clipping at 0.5 instead of 1,
-    /// they differ by 1.6e-5.
+    /// CPU, losses differ by up to 4.8e-7 and gradient norms by 6.1e-7. With one other setting, such as clipping at 0.5
+    /// instead of 1, they differ by 1.6e-5.
     #[arg(long, value_name = "D", default_value = "3e-6")]
     tolerance: f64,
     /// Largest allowed |difference| of the first loss.

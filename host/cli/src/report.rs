@@ -42,12 +42,13 @@ pub(super) struct ReportArgs {
 /// Appearance of charts.
 #[derive(Debug, Args)]
 struct ViewArgs {
-    /// Key that sets the colour of curves: `format`, `label` for the labels of a sweep's matrix file, or a key of the run file in
-    /// which configurations differ. Default: `label` if up to 12 labels distinguish more configurations than formats do, else
-    /// `format`; if there is only one format, the first setting that differs.
+    /// Key that sets the colour of curves: `format`, `label` for the labels of a sweep's matrix file, or a key of the
+    /// run file in which configurations differ. Default: `label` if up to 12 labels distinguish more configurations
+    /// than formats do, else `format`; if there is only one format, the first setting that differs.
     #[arg(long, value_name = "KEY")]
     colour: Option<String>,
-    /// The key that sets the line style of curves. Default: the optimizer, master weights or the first setting that differs.
+    /// The key that sets the line style of curves. Default: the optimizer, master weights or the first setting that
+    /// differs.
     #[arg(long, value_name = "KEY")]
     line: Option<String>,
     /// Draws curves over training tokens instead of steps.

@@ -42,8 +42,9 @@ pub(super) struct RunArgs {
     /// Stops after N steps, including those before a resume. The learning-rate schedule still follows the run file.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_steps: Option<u64>,
-    /// Resumes from a checkpoint: the newest valid one of the run folder, or PATH, a checkpoint folder or a run folder. `--resume`
-    /// without a value means `auto`. With `auto` and no earlier part of the run, the run starts from the beginning.
+    /// Resumes from a checkpoint: the newest valid one of the run folder, or PATH, a checkpoint folder or a run folder.
+    /// `--resume` without a value means `auto`. With `auto` and no earlier part of the run, the run starts from the
+    /// beginning.
     #[arg(long, value_name = "auto|PATH", num_args = 0..=1, default_missing_value = AUTO, value_parser = NonEmptyStringValueParser::new())]
     resume: Option<String>,
     /// Resumes even if run file, data or plugins differ from those of the checkpoint, and records the differences.
@@ -52,8 +53,8 @@ pub(super) struct RunArgs {
     /// Shows errors only.
     #[arg(long)]
     quiet: bool,
-    /// Progress as `text` on stderr, or as `json`: one object per line on stdout, at most one per second, and one more when the
-    /// run ends. With `json`, all other output goes to stderr.
+    /// Progress as `text` on stderr, or as `json`: one object per line on stdout, at most one per second, and one more
+    /// when the run ends. With `json`, all other output goes to stderr.
     #[arg(long, value_name = "STYLE", default_value = "text")]
     progress: ProgressStyle,
     /// Serves the run's live page during the run, as `watch` does. Its address goes to standard error.
@@ -79,8 +80,8 @@ impl RunArgs {
 enum ProgressStyle {
     /// For people.
     Text,
-    /// For programs: fields status, step, steps, loss, validation_loss, validation_step, tokens_per_s, elapsed_s, training_s and
-    /// error.
+    /// For programs: fields status, step, steps, loss, validation_loss, validation_step, tokens_per_s, elapsed_s,
+    /// training_s and error.
     Json,
 }
 
@@ -166,7 +167,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Diagnostic> {
     Ok(report?.map_or(ExitCode::from(interrupt::EXIT_CODE), |report| exit_code(&report)))
 }
 
-/// Trains; `None` if the user stopped the run before it started. `say` prints a summary before the run, and the results after it.
+/// Trains; `None` if the user stopped the run before it started. `say` prints a summary before the run, and the results
+/// after it.
 fn train(
     args: &RunArgs,
     listener: &mut dyn ProgressListener,

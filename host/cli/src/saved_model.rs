@@ -22,7 +22,8 @@ pub(super) struct SavedModelArgs {
     /// Folder of plugin libraries instead of the run's.
     #[arg(long, value_name = "DIR")]
     plugins: Option<PathBuf>,
-    /// Data set instead of the run's, `bins:DIR` or `text:FILE`: the same data at another place, such as on another machine.
+    /// Data set instead of the run's, `bins:DIR` or `text:FILE`: the same data at another place, such as on another
+    /// machine.
     #[arg(long, value_name = "DATASET")]
     dataset: Option<DatasetChoice>,
     /// Device: auto, cpu, cuda:N or wgpu. On the CPU results are bit-identical.
@@ -75,8 +76,8 @@ impl SavedModelArgs {
     }
 }
 
-/// The run's libraries, or else those of the folder that the user names. The user trusts that folder, but not the paths that the
-/// run's file lists.
+/// The run's libraries, or else those of the folder that the user names. The user trusts that folder, but not the paths
+/// that the run's file lists.
 fn libraries(run: PluginsSection, folder: Option<&Path>) -> PluginsSection {
     match folder {
         Some(folder) => PluginsSection { dir: Some(folder.display().to_string()), load: None, ..run },

@@ -1,7 +1,8 @@
 //! `plugins new`: a plugin crate to begin with, in a folder of its own.
 //!
-//! The files are in `host/cli/templates`, filled in with a name and the source of `altgrad-plugin-api`. The new crate builds
-//! outside this workspace, passes `plugins check`, and does not depend on the host. An existing folder is refused.
+//! The files are in `host/cli/templates`, filled in with a name and the source of `altgrad-plugin-api`. The new crate
+//! builds outside this workspace, passes `plugins check`, and does not depend on the host. An existing folder is
+//! refused.
 
 use std::{
     fs, io,
@@ -20,8 +21,8 @@ pub(super) struct NewArgs {
     /// Kind of the plugin.
     #[arg(long)]
     kind: TemplateKind,
-    /// Name of the plugin: lower-case letters, digits and single hyphens, beginning with a letter. The name of a format is the
-    /// same in capitals.
+    /// Name of the plugin: lower-case letters, digits and single hyphens, beginning with a letter. The name of a format
+    /// is the same in capitals.
     name: String,
     /// Folder of the new crate. Default: the name.
     #[arg(long, value_name = "DIR")]

@@ -170,8 +170,8 @@ fn clear_faults(status: &Path) -> Result<(), Diagnostic> {
         .map_err(|error| Diagnostic::run(format!("cannot be written ({error})")).at(status.display()))
 }
 
-/// True if the fault is only that rows are on disk and not on the server, or that the sink missed its deadline at the end of the
-/// run. The text after the former is the reason, and may be a server's.
+/// True if the fault is only that rows are on disk and not on the server, or that the sink missed its deadline at the
+/// end of the run. The text after the former is the reason, and may be a server's.
 fn is_of_an_upload(fault: &str) -> bool {
     let unsent = fault.split_once("on disk, not on the server");
     let is_unsent = unsent.is_some_and(|(before, _)| !before.contains(" lost: "));

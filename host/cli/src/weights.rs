@@ -1,5 +1,5 @@
-//! `weights export`: weights for use elsewhere, in the layout that other programs read. Import is `model.init` in the run
-//! file.
+//! `weights export`: weights for use elsewhere, in the layout that other programs read. Import is `model.init` in the
+//! run file.
 
 use std::{path::PathBuf, process::ExitCode};
 

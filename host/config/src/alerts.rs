@@ -54,17 +54,18 @@ pub struct AlertsSection {
     /// [`ranks::RANK_ALERT`].
     #[schemars(description = ranks::RANK_ALERT.key_text)]
     pub stable_rank_threshold: Threshold,
-    /// Rise of the training loss above its lowest median, in units of its noise and at least 2 % of the loss. Medians and noise (1.4826
-    /// times the median absolute deviation) are those of the last tenth of the steps so far, at least 64 and at most 1000.
+    /// Rise of the training loss above its lowest median, in units of its noise and at least 2 % of the loss. Medians
+    /// and noise (1.4826 times the median absolute deviation) are those of the last tenth of the steps so far, at least
+    /// 64 and at most 1000.
     pub loss_rise_threshold: Threshold,
-    /// Steps after warm-up until the median of the training loss must be below the unigram entropy of the corpus, or below 0.01 nats per
-    /// token; 0 = off.
+    /// Steps after warm-up until the median of the training loss must be below the unigram entropy of the corpus, or
+    /// below 0.01 nats per token; 0 = off.
     pub no_learning_steps: u64,
     /// Consecutive measurements above a threshold that raise an alert. With more than 1, a single batch raises none.
     pub patience: u64,
-    /// Evaluations in a row, each with a higher loss than the one before and more than 2 % above the best, after which a run counts as
-    /// diverged; 0 = off. They count only while the training loss, too, has risen by more than its noise, as for
-    /// `loss_rise_threshold`.
+    /// Evaluations in a row, each with a higher loss than the one before and more than 2 % above the best, after which
+    /// a run counts as diverged; 0 = off. They count only while the training loss, too, has risen by more than its
+    /// noise, as for `loss_rise_threshold`.
     pub divergence_patience: u64,
     /// Steps in a row with a NaN or infinite loss or gradient after which the run ends; 0 = never.
     pub nan_patience: u64,

@@ -25,15 +25,17 @@ pub struct CastFields {
     pub format: Option<String>,
     /// Rounding of scaled elements.
     pub rounding: Option<CastRoundingChoice>,
-    /// Random bits of stochastic rounding, 1 to 32, as instructions of hardware have them. Default: 32, drawn by the format.
+    /// Random bits of stochastic rounding, 1 to 32, as instructions of hardware have them. Default: 32, drawn by the
+    /// format.
     pub random_bits: Option<u32>,
-    /// The rounding of distances to these bits: `a` down, `b` to nearest with ties up, `c` to even, `odd` to odd. Default: `a`.
+    /// The rounding of distances to these bits: `a` down, `b` to nearest with ties up, `c` to even, `odd` to odd.
+    /// Default: `a`.
     pub random_mode: Option<RandomModeChoice>,
-    /// The result of elements beyond the format's largest value: `saturate`, or `nonfinite`: infinity, or NaN in formats without
-    /// infinities. Default: `saturate`.
+    /// The result of elements beyond the format's largest value: `saturate`, or `nonfinite`: infinity, or NaN in
+    /// formats without infinities. Default: `saturate`.
     pub overflow: Option<OverflowChoice>,
-    /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction of the product, or a tile
-    /// `[lines, elements along the contraction]`.
+    /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction of the product,
+    /// or a tile `[lines, elements along the contraction]`.
     pub block: Option<BlockChoice>,
     /// The source of a second use.
     pub source: Option<UseSourceChoice>,
@@ -120,8 +122,8 @@ impl JsonSchema for BlockChoice {
     }
 }
 
-/// Casts by use. A linear layer has three products: the output (fprop), the gradient of the input (dgrad) and the gradient of the
-/// weight (wgrad). Tensors outside of linear layers are rounded only if a format is given here.
+/// Casts by use. A linear layer has three products: the output (fprop), the gradient of the input (dgrad) and the
+/// gradient of the weight (wgrad). Tensors outside of linear layers are rounded only if a format is given here.
 // A map rather than twenty fields: derived code for those takes minutes to compile.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CastTables(BTreeMap<Role, CastFields>);

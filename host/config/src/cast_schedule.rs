@@ -1,5 +1,5 @@
-//! `[[quant.schedule]]`: each entry is laid over `[quant]`, and the whole is read as if it were a run file's, so that it is resolved and
-//! refused by the same code.
+//! `[[quant.schedule]]`: each entry is laid over `[quant]`, and the whole is read as if it were a run file's, so that
+//! it is resolved and refused by the same code.
 
 use altgrad_base::diagnostic::{Diagnostic, closest};
 use altgrad_metrics::{AlertKind, Due, alert};
@@ -278,7 +278,8 @@ impl Entry<'_> {
     }
 }
 
-/// The steps of a share such as `80%` or `32.2 %` of all, rounded up: in integers, because 32.2 % of 500 exceeds 161 in f64.
+/// The steps of a share such as `80%` or `32.2 %` of all, rounded up: in integers, because 32.2 % of 500 exceeds 161 in
+/// f64.
 fn share(text: &str, max_steps: u64) -> Option<u64> {
     /// Digits after the point at most.
     const DIGITS: usize = 9;

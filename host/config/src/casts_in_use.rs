@@ -103,7 +103,8 @@ fn field_of(key: &str) -> Option<Field> {
     FIELDS.iter().find(|(field, _)| *field == below).copied()
 }
 
-/// Sets of rules that may hold for a layer, by index: none, each alone, each after all before it, and each after one before it.
+/// Sets of rules that may hold for a layer, by index: none, each alone, each after all before it, and each after one
+/// before it.
 fn sets_of_rules(count: usize) -> impl Iterator<Item = Vec<usize>> {
     let alone = (0..count).map(|rule| vec![rule]);
     let after_all = (1..count).map(|rule| Vec::from_iter(0..=rule));
@@ -128,7 +129,8 @@ fn remove_used(idle: &mut Vec<(&String, Field)>, quant: &QuantSection, rules: &[
     }
 }
 
-/// True if a key of scales has no effect on a weight without master weights. `type` has one: types other than f32 are refused.
+/// True if a key of scales has no effect on a weight without master weights. `type` has one: types other than f32 are
+/// refused.
 fn is_of_stored_scale(field: &str) -> bool {
     let key = field.strip_prefix("scaling.");
     key.is_some_and(|key| !["type", "quantize", "dequantize"].contains(&key))

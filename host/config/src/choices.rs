@@ -137,7 +137,8 @@ named_choice! {
 named_choice! {
     /// Checks that a plugin must pass before a run uses it.
     PluginCheckChoice {
-        /// The quick checks of `plugins check`, in a process of their own, once for each build of a library and of the host.
+        /// The quick checks of `plugins check`, in a process of their own, once for each build of a library and of the
+        /// host.
         Quick = "quick",
         /// No checks.
         None = "none",
@@ -241,13 +242,13 @@ named_choice! {
 named_choice! {
     /// The rule by which the scale of a weight without master weights changes.
     StoredScaleChoice {
-        /// A power of two. The scale decreases if the largest weight reaches the format's largest value. It increases if it could
-        /// be four times as large.
+        /// A power of two. The scale decreases if the largest weight reaches the format's largest value. It increases
+        /// if it could be four times as large.
         PowerOfTwo = "power_of_two",
         /// The scale is set from the initial weights and never changes. Weights that grow beyond the margin saturate.
         Fixed = "fixed",
-        /// The scale follows the largest weight at every update. An update below half a code then multiplies all weights of the
-        /// block by the same factor.
+        /// The scale follows the largest weight at every update. An update below half a code then multiplies all
+        /// weights of the block by the same factor.
         Dynamic = "dynamic",
     }
 }
@@ -289,8 +290,8 @@ named_choice! {
     PositionsChoice {
         /// A learned vector per position, added to the token's embedding, as in GPT-2.
         Learned = "learned",
-        /// Rotary positions (arXiv:2104.09864) with base 10000: attention rotates queries and keys, and nothing is learned. Elements i and i + d/2
-        /// of a head of width d are a pair, as in GPT-NeoX and Llama at Hugging Face.
+        /// Rotary positions (arXiv:2104.09864) with base 10000: attention rotates queries and keys, and nothing is
+        /// learned. Elements i and i + d/2 of a head of width d are a pair, as in GPT-NeoX and Llama at Hugging Face.
         Rotary = "rotary",
     }
 }
@@ -300,12 +301,12 @@ named_choice! {
     MlpChoice {
         /// GELU of `4 n_embd` channels, as in GPT-2.
         Gelu = "gelu",
-        /// SwiGLU (arXiv:2002.05202): `silu(gate) * linear`. The hidden width is 8/3 `n_embd`, rounded up to a multiple of 16.
-        /// `mlp.c_fc` holds the rows of the gate and then those of the linear half, so that its input is rounded once and one
-        /// product computes both halves.
+        /// SwiGLU (arXiv:2002.05202): `silu(gate) * linear`. The hidden width is 8/3 `n_embd`, rounded up to a multiple
+        /// of 16. `mlp.c_fc` holds the rows of the gate and then those of the linear half, so that its input is rounded
+        /// once and one product computes both halves.
         Swiglu = "swiglu",
-        /// Smooth-SwiGLU (arXiv:2409.12517), per token: SwiGLU whose linear half is divided by its largest magnitude before
-        /// `mlp.c_proj` rounds its input. The output of `mlp.c_proj` is multiplied by this magnitude.
+        /// Smooth-SwiGLU (arXiv:2409.12517), per token: SwiGLU whose linear half is divided by its largest magnitude
+        /// before `mlp.c_proj` rounds its input. The output of `mlp.c_proj` is multiplied by this magnitude.
         SmoothSwiglu = "smooth_swiglu",
     }
 }

@@ -1,8 +1,8 @@
 //! All faults of a run file at once.
 //!
-//! The readers of a run file stop at the first fault. After each one the key at fault is left out, as if it were not written, and the
-//! file is read again. An element of a list is left out with the later ones, which would move. What follows only from leaving a key out
-//! is not reported.
+//! The readers of a run file stop at the first fault. After each one the key at fault is left out, as if it were not
+//! written, and the file is read again. An element of a list is left out with the later ones, which would move. What
+//! follows only from leaving a key out is not reported.
 
 use std::path::Path;
 
@@ -21,8 +21,8 @@ const DISCRIMINATORS: [&str; 10] =
 /// Reads the run file at `path` with the `--set` `overrides`, and gives it to `accept`.
 ///
 /// # Errors
-/// Every fault of the file, and every fault that `accept` finds at a key of it, in the order in which they are found. A fault at no key
-/// ends the search.
+/// Every fault of the file, and every fault that `accept` finds at a key of it, in the order in which they are found. A
+/// fault at no key ends the search.
 pub fn accept_or_list<T>(
     path: &Path,
     overrides: &[String],

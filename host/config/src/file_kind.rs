@@ -1,5 +1,5 @@
-//! Run files and matrix files that are given for each other, told apart by keys of their top level: one error, instead of one for
-//! each key that the other file has.
+//! Run files and matrix files that are given for each other, told apart by keys of their top level: one error, instead
+//! of one for each key that the other file has.
 
 use altgrad_base::diagnostic::Diagnostic;
 use toml::Table;

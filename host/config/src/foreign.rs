@@ -1,7 +1,7 @@
 //! Names of other tools: keys that a run file takes for its own, keys whose refusal names ours, and names of formats.
 //!
-//! A key with the same meaning is renamed before anything else reads the file, with one line that names ours. docs/coming-from.md has the
-//! table.
+//! A key with the same meaning is renamed before anything else reads the file, with one line that names ours.
+//! docs/coming-from.md has the table.
 
 use altgrad_base::diagnostic::Diagnostic;
 use toml::{Table, Value};
@@ -14,7 +14,8 @@ struct ForeignKey {
     name: &'static str,
     /// The dotted key of a run file.
     native: &'static str,
-    /// The difference between the values; empty if there is none: such a key is accepted in the table of the native key.
+    /// The difference between the values; empty if there is none: such a key is accepted in the table of the native
+    /// key.
     differs: &'static str,
 }
 

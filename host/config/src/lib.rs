@@ -1,8 +1,8 @@
 //! The run file: TOML text in, a checked [`RunConfig`] out.
 //!
-//! [`load`] reads the file and the command line's `--set` overrides, fills in the defaults and refuses unknown keys, wrong types
-//! and values out of range, each at its line and column. It does not depend on plugins or devices: the setup checks whether a
-//! format, an optimizer or `cuda:1` exists, and gets positions from [`Source::locate`].
+//! [`load`] reads the file and the command line's `--set` overrides, fills in the defaults and refuses unknown keys,
+//! wrong types and values out of range, each at its line and column. It does not depend on plugins or devices: the
+//! setup checks whether a format, an optimizer or `cuda:1` exists, and gets positions from [`Source::locate`].
 //!
 //! Keys: `schema`. Refusals: `explain` (keys, types) and `validate` (ranges).
 

@@ -1,8 +1,8 @@
 //! From a path and overrides to a checked [`RunConfig`], in order: read, parse,
 //! override, translate names of other tools, check numbers and types, resolve, check ranges.
 //!
-//! Reads nothing but the run file and its recipe; the modules that open a dataset, plugin folder or initial checkpoint check that it exists.
-//! Messages come from `explain` (keys and types) and `validate` (ranges).
+//! Reads nothing but the run file and its recipe; the modules that open a dataset, plugin folder or initial checkpoint
+//! check that it exists. Messages come from `explain` (keys and types) and `validate` (ranges).
 
 use std::path::Path;
 
@@ -24,8 +24,8 @@ pub fn load(path: &Path, overrides: &[String]) -> Result<(RunConfig, Source), Di
     load_parsed(path, overrides, |_, _| ()).map_err(|(fault, _)| hints::with_hint(fault))
 }
 
-/// [`load`], where `edit` may change the file's table, and its places in the source, before it is interpreted. An error has the
-/// source if the file could be parsed.
+/// [`load`], where `edit` may change the file's table, and its places in the source, before it is interpreted. An error
+/// has the source if the file could be parsed.
 pub(super) fn load_parsed(
     path: &Path,
     overrides: &[String],
@@ -65,7 +65,8 @@ pub fn read_as<T: DeserializeOwned>(path: &Path, what: &str) -> Result<(T, Sourc
     Ok((parse::values(table, &source)?, source))
 }
 
-/// [`load`] for a text that is in no file; `path` gives the default name, the folder of relative paths, and the places in messages.
+/// [`load`] for a text that is in no file; `path` gives the default name, the folder of relative paths, and the places
+/// in messages.
 pub fn load_str(path: &Path, text: &str) -> Result<(RunConfig, Source), Diagnostic> {
     read_parsed(path, text.to_owned(), &[], |_, _| ()).map_err(|(fault, _)| hints::with_hint(fault))
 }

@@ -1,5 +1,5 @@
-//! Numbers: the program and its plugins compute in f32, and one that does not fit is refused as it is written, not as what it would
-//! become.
+//! Numbers: the program and its plugins compute in f32, and one that does not fit is refused as it is written, not as
+//! what it would become.
 
 use altgrad_base::diagnostic::Diagnostic;
 use toml::{Table, Value};

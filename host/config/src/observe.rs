@@ -19,8 +19,8 @@ use super::{
     source::Source,
 };
 
-/// `[observe]`: measures the error that formats would make, by role, before any rounding and without changing the run. A step
-/// that measures takes the time of 9 to 13 others.
+/// `[observe]`: measures the error that formats would make, by role, before any rounding and without changing the run.
+/// A step that measures takes the time of 9 to 13 others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ObserveSection {
@@ -30,11 +30,11 @@ pub struct ObserveSection {
     pub roles: RolesChoice,
     /// Interval of these measurements in steps, at least 1.
     pub every: u64,
-    /// Elements that would share a scale: `none`, `tensor`, `row`, a number of elements along the contraction, or a tile. Of the
-    /// metrics, only the SQNR depends on scales.
+    /// Elements that would share a scale: `none`, `tensor`, `row`, a number of elements along the contraction, or a
+    /// tile. Of the metrics, only the SQNR depends on scales.
     pub block: BlockChoice,
-    /// Rule for the scales that would be used. Default: the largest magnitude becomes the format's largest value, by an f32
-    /// scale.
+    /// Rule for the scales that would be used. Default: the largest magnitude becomes the format's largest value, by an
+    /// f32 scale.
     pub scaling: Option<ScalingFields>,
 }
 

@@ -19,7 +19,8 @@ use super::single_cast::CastRoundingChoice;
 pub struct OptimizerSection {
     /// Name of an optimizer plugin. `adamw` is the baseline of every comparison.
     pub name: String,
-    /// Rules that give parameters a learning rate or options of their own. The last rule that matches a parameter applies.
+    /// Rules that give parameters a learning rate or options of their own. The last rule that matches a parameter
+    /// applies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group: Vec<OptimizerGroup>,
     /// Types in which states are stored between updates, by the optimizer's names of the states: `exp_avg = "bf16"`,
@@ -49,8 +50,8 @@ pub struct OptimizerGroup {
     /// Glob pattern on parameters' names, such as `*.ln_*` or `wte.weight`.
     #[serde(rename = "match")]
     pub pattern: String,
-    /// Factor applied to the schedule's learning rate, 0 or more. 0 freezes these parameters, unless the optimizer has steps
-    /// that do not depend on the learning rate.
+    /// Factor applied to the schedule's learning rate, 0 or more. 0 freezes these parameters, unless the optimizer has
+    /// steps that do not depend on the learning rate.
     #[serde(default = "one")]
     pub lr_scale: f64,
     /// The rest of the table: options of the optimizer, over those of `[optimizer]`.
@@ -127,8 +128,8 @@ pub struct StateCodes {
     /// States of fewer elements than this stay in f32.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub min_size: usize,
-    /// COAT's dynamic range expansion: a block is raised to a power, a multiple of 1/`expand`, that makes its magnitudes fill the
-    /// format's range. 1 or more; the source has 16. Eight more bytes per block.
+    /// COAT's dynamic range expansion: a block is raised to a power, a multiple of 1/`expand`, that makes its
+    /// magnitudes fill the format's range. 1 or more; the source has 16. Eight more bytes per block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expand: Option<u32>,
 }

@@ -1,7 +1,8 @@
 //! Relative paths of a run file: one in a file starts at the file's folder, one of `--set` at the working directory.
 //!
-//! Earlier versions let `data.dataset`, `model.init` and `run.out` start at the working directory, and paths of `--set` at the run file.
-//! If something exists there, a warning names both places; the earlier one is used if nothing exists at the other.
+//! Earlier versions let `data.dataset`, `model.init` and `run.out` start at the working directory, and paths of `--set`
+//! at the run file. If something exists there, a warning names both places; the earlier one is used if nothing exists
+//! at the other.
 
 use std::{
     collections::BTreeSet,
@@ -65,11 +66,12 @@ pub fn from_folder(folder: &Path, key: &str, value: &Value) -> Value {
 }
 
 impl RunConfig {
-    /// The resolved run file: every default written out, and paths absolute, so that the file may be moved and renamed: loading it
-    /// describes the same run. Paths of plugins are absolute already.
+    /// The resolved run file: every default written out, and paths absolute, so that the file may be moved and renamed:
+    /// loading it describes the same run. Paths of plugins are absolute already.
     ///
     /// # Errors
-    /// A path cannot be made absolute, or a value does not fit TOML. Those of a loaded run file fit; a seed above 2^63 does not.
+    /// A path cannot be made absolute, or a value does not fit TOML. Those of a loaded run file fit; a seed above 2^63
+    /// does not.
     pub fn to_toml(&self) -> Result<String, Diagnostic> {
         let mut config = self.clone();
         make_absolute(&mut config)?;

@@ -25,8 +25,8 @@ pub use phase::{CastPhase, CastTrigger};
 #[serde(deny_unknown_fields, default)]
 pub struct QuantSection {
     /// A shipped recipe, such as `mxfp8` (`altgrad-host casts recipes` lists them), or a TOML file with `[quant]` and
-    /// `train.precision`, relative to the run file's folder. Keys of the run file override those of the recipe; its rules by layer come
-    /// after the recipe's. Resolved value: absent, because the recipe's keys are written out.
+    /// `train.precision`, relative to the run file's folder. Keys of the run file override those of the recipe; its
+    /// rules by layer come after the recipe's. Resolved value: absent, because the recipe's keys are written out.
     pub recipe: Option<String>,
     /// Format of the weights, or `none`. Default: unquantized, the baseline.
     pub weight: Option<String>,
@@ -42,18 +42,21 @@ pub struct QuantSection {
     pub activation_rounding: Option<RoundingChoice>,
     /// Rounding mode of gradients only. Default: `rounding`.
     pub grad_rounding: Option<RoundingChoice>,
-    /// Random bits of stochastic rounding, 1 to 32, as instructions of hardware have them. Default: 32, drawn by the format.
+    /// Random bits of stochastic rounding, 1 to 32, as instructions of hardware have them. Default: 32, drawn by the
+    /// format.
     pub random_bits: Option<u32>,
-    /// The rounding of distances to these bits: `a` down, `b` to nearest with ties up, `c` to even, `odd` to odd. Default: `a`.
+    /// The rounding of distances to these bits: `a` down, `b` to nearest with ties up, `c` to even, `odd` to odd.
+    /// Default: `a`.
     pub random_mode: Option<RandomModeChoice>,
-    /// The result of elements beyond the format's largest value: `saturate`, or `nonfinite`: infinity, or NaN in formats without
-    /// infinities. Default: `saturate`.
+    /// The result of elements beyond the format's largest value: `saturate`, or `nonfinite`: infinity, or NaN in
+    /// formats without infinities. Default: `saturate`.
     pub overflow: Option<OverflowChoice>,
-    /// Weights that the optimizer updates. `fp32`: fp32 weights; layers use a rounded copy. `none`: weights are stored in
-    /// their formats, without an fp32 copy; each update, weight decay included, ends with one rounding by `weight_rounding`.
+    /// Weights that the optimizer updates. `fp32`: fp32 weights; layers use a rounded copy. `none`: weights are stored
+    /// in their formats, without an fp32 copy; each update, weight decay included, ends with one rounding by
+    /// `weight_rounding`.
     pub master_weights: MasterWeightsChoice,
-    /// Straight-through estimator: the gradient of the rounding of weights and activations. Weights without master weights are
-    /// not rounded in the passes and need no estimator.
+    /// Straight-through estimator: the gradient of the rounding of weights and activations. Weights without master
+    /// weights are not rounded in the passes and need no estimator.
     pub ste: SteChoice,
     /// Scales that bring values into the formats' range.
     #[serde(deserialize_with = "table")]
@@ -61,39 +64,42 @@ pub struct QuantSection {
     /// Scales of weights without master weights.
     #[serde(deserialize_with = "table")]
     pub stored_scale: StoredScaleSection,
-    /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction of the product, or a tile
-    /// `[lines, elements along the contraction]`. Default: that of `scaling.granularity`.
+    /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction of the product,
+    /// or a tile `[lines, elements along the contraction]`. Default: that of `scaling.granularity`.
     pub block: Option<BlockChoice>,
-    /// What dgrad and wgrad read of the weight, the input and the gradient: the forward pass's rounded values (`reuse`), the
-    /// high-precision tensor (`hp`), or the rounded values rounded again (`dequantized`).
-    /// Default: `reuse`.
+    /// What dgrad and wgrad read of the weight, the input and the gradient: the forward pass's rounded values
+    /// (`reuse`), the high-precision tensor (`hp`), or the rounded values rounded again (`dequantized`). Default:
+    /// `reuse`.
     pub source: Option<UseSourceChoice>,
-    /// A Hadamard transform of both operands of all products, along the contraction: `{ hadamard = 16, signs = "te", to = "bf16" }`.
-    /// `hadamard`: elements of a tile, a power of two from 2 to 256. `signs`: factors of elements before the transform, `none`, `te`
-    /// (Transformer Engine's 16) or `seed`; default: `none`. `to`: type of the results, `f32` or `bf16`; default: `f32`. Default: none.
+    /// A Hadamard transform of both operands of all products, along the contraction:
+    /// `{ hadamard = 16, signs = "te", to = "bf16" }`. `hadamard`: elements of a tile, a power of two from 2 to 256.
+    /// `signs`: factors of elements before the transform, `none`, `te` (Transformer Engine's 16) or `seed`; default:
+    /// `none`. `to`: type of the results, `f32` or `bf16`; default: `f32`. Default: none.
     pub transform: Option<TransformChoice>,
-    /// Sums of the products of linear layers both of whose operands have formats: `f32`, or of limited width as on tensor cores,
-    /// `{ bits = 13, round = "truncate", group = 32, promote = 128 }`. `bits`: bits kept below the largest exponent, 4 to 36. `round`:
-    /// `truncate` or `nearest`; default: `truncate`. `group`: products added at once. `promote`: products after which a sum goes to an
-    /// f32 sum; default: never. Measured units by name: `hopper_fp8`, `hopper_fp8_promoted`, `ada_fp8`, `blackwell_fp8`, `hopper_bf16`,
-    /// `ampere_bf16`. CPU only. Default: `f32`.
+    /// Sums of the products of linear layers both of whose operands have formats: `f32`, or of limited width as on
+    /// tensor cores, `{ bits = 13, round = "truncate", group = 32, promote = 128 }`. `bits`: bits kept below the
+    /// largest exponent, 4 to 36. `round`: `truncate` or `nearest`; default: `truncate`. `group`: products added at
+    /// once. `promote`: products after which a sum goes to an f32 sum; default: never. Measured units by name:
+    /// `hopper_fp8`, `hopper_fp8_promoted`, `ada_fp8`, `blackwell_fp8`, `hopper_bf16`, `ampere_bf16`. CPU only.
+    /// Default: `f32`.
     pub accumulate: Option<AccumulateChoice>,
     /// Casts of single operands and tensors. Each key is a role; keys that are not set are inherited from `[quant]`.
     #[serde(deserialize_with = "table")]
     pub cast: CastTables,
-    /// Glob patterns on weight names, such as `*.attn.*`: matching layers stay unquantized. The head is `lm_head.weight`, also if
-    /// it is tied to the embedding.
+    /// Glob patterns on weight names, such as `*.attn.*`: matching layers stay unquantized. The head is
+    /// `lm_head.weight`, also if it is tied to the embedding.
     pub exclude: Vec<String>,
     /// Transformer blocks at the start that stay unquantized: a number, or a share of all such as `"15%"`, rounded up.
     pub skip_first: BlockCount,
-    /// Transformer blocks at the end that stay unquantized, as for `skip_first`. The head is in none: exclude it by name.
+    /// Transformer blocks at the end that stay unquantized, as for `skip_first`. The head is in none: exclude it by
+    /// name.
     pub skip_last: BlockCount,
     /// Formats by layer: rules in order, later ones override.
     pub layer: Vec<LayerRule>,
     /// Casts that change during the run. An entry has a trigger, `at = STEP`, `at = "80%"` (of `train.max_steps`) or
-    /// `on = "ALERT"`, and any keys of `[quant]`, which it overrides. With `none = true` it starts from an unquantized run instead of
-    /// `[quant]`; with `recipe = "NAME"` it starts from a recipe. `precision` is as in `[train]`. The entry whose trigger
-    /// occurred last applies (docs/numerics.md, section 5.7).
+    /// `on = "ALERT"`, and any keys of `[quant]`, which it overrides. With `none = true` it starts from an unquantized
+    /// run instead of `[quant]`; with `recipe = "NAME"` it starts from a recipe. `precision` is as in `[train]`. The
+    /// entry whose trigger occurred last applies (docs/numerics.md, section 5.7).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schedule: Vec<CastPhase>,
 }
@@ -195,13 +201,13 @@ fn is_on(format: &String) -> bool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LayerRule {
-    /// Glob pattern on the name of the layer's weight, such as `*.mlp.*` or `h.0.*`. Block 0 has `h.0.attn.c_attn.weight` (qkv),
-    /// `h.0.attn.c_proj.weight` (attention output), `h.0.mlp.c_fc.weight` (MLP up) and `h.0.mlp.c_proj.weight` (MLP down). The head
-    /// is `lm_head.weight`, tied or not.
+    /// Glob pattern on the name of the layer's weight, such as `*.mlp.*` or `h.0.*`. Block 0 has
+    /// `h.0.attn.c_attn.weight` (qkv), `h.0.attn.c_proj.weight` (attention output), `h.0.mlp.c_fc.weight` (MLP up) and
+    /// `h.0.mlp.c_proj.weight` (MLP down). The head is `lm_head.weight`, tied or not.
     #[serde(rename = "match")]
     pub pattern: String,
-    /// Removes what these layers would inherit: the keys below begin from a shipped recipe or a recipe's file, or from `none`, an unquantized
-    /// run. Resolved value: `none`, because the recipe's keys are written out.
+    /// Removes what these layers would inherit: the keys below begin from a shipped recipe or a recipe's file, or from
+    /// `none`, an unquantized run. Resolved value: `none`, because the recipe's keys are written out.
     #[serde(default)]
     pub recipe: Option<String>,
     /// Format of the weight; `none` switches it off. Default: that of earlier rules.
@@ -216,14 +222,16 @@ pub struct LayerRule {
     /// As `quant.rounding`, for these layers; so are the keys below.
     #[serde(default)]
     pub rounding: Option<CastRoundingChoice>,
-    /// Random bits of stochastic rounding, 1 to 32, as instructions of hardware have them. Default: 32, drawn by the format.
+    /// Random bits of stochastic rounding, 1 to 32, as instructions of hardware have them. Default: 32, drawn by the
+    /// format.
     #[serde(default)]
     pub random_bits: Option<u32>,
-    /// The rounding of distances to these bits: `a` down, `b` to nearest with ties up, `c` to even, `odd` to odd. Default: `a`.
+    /// The rounding of distances to these bits: `a` down, `b` to nearest with ties up, `c` to even, `odd` to odd.
+    /// Default: `a`.
     #[serde(default)]
     pub random_mode: Option<RandomModeChoice>,
-    /// The result of elements beyond the format's largest value: `saturate`, or `nonfinite`: infinity, or NaN in formats without
-    /// infinities. Default: `saturate`.
+    /// The result of elements beyond the format's largest value: `saturate`, or `nonfinite`: infinity, or NaN in
+    /// formats without infinities. Default: `saturate`.
     #[serde(default)]
     pub overflow: Option<OverflowChoice>,
     /// The elements that share a scale.
@@ -251,15 +259,15 @@ impl LayerRule {
     pub const OFF: &'static str = "none";
 }
 
-/// `[quant.stored_scale]`: scales of weights without master weights. They are part of the training state: a change of scale
-/// changes the weights. Of `quant.scaling` only `granularity` and `block` apply to these weights.
+/// `[quant.stored_scale]`: scales of weights without master weights. They are part of the training state: a change of
+/// scale changes the weights. Of `quant.scaling` only `granularity` and `block` apply to these weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoredScaleSection {
     /// Rule by which a scale changes.
     pub rule: StoredScaleChoice,
-    /// Binades left free above the largest weight when a scale is set. Resolved value: 2 for `fixed`, 0 for `power_of_two`, 1 for
-    /// `dynamic` if not given.
+    /// Binades left free above the largest weight when a scale is set. Resolved value: 2 for `fixed`, 0 for
+    /// `power_of_two`, 1 for `dynamic` if not given.
     pub margin: Option<i32>,
 }
 

@@ -190,8 +190,8 @@ impl Merge<'_> {
     }
 }
 
-/// Adds the keys of `base` that `own` lacks, both `[quant]`, under its keys, whose places are known to `source`; those of `base`
-/// are not.
+/// Adds the keys of `base` that `own` lacks, both `[quant]`, under its keys, whose places are known to `source`; those
+/// of `base` are not.
 pub(super) fn lay_under(own: &mut Table, base: Table, source: &mut Source) {
     let mut nowhere = source.clone();
     nowhere.places.clear();

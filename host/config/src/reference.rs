@@ -107,7 +107,8 @@ fn properties<'a>(schema: &'a Value, complete: &'a Value) -> Vec<(&'a str, Pair<
     sorted
 }
 
-/// One table: its comment, its keys, then the tables in it. `listed` has the keys and the path of each table in another.
+/// One table: its comment, its keys, then the tables in it. `listed` has the keys and the path of each table in
+/// another.
 fn table(page: &mut String, path: &str, (schema, complete): Pair<'_>, listed: &mut Vec<(Value, String)>) {
     let repeated = elements(schema);
     let heading = if repeated.is_some() { format!("[[{path}]]") } else { format!("[{path}]") };
@@ -180,7 +181,8 @@ fn description(schema: &Value) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The table that may stand for an element of an array, or for a value of a table of free keys, with the element's comment.
+/// The table that may stand for an element of an array, or for a value of a table of free keys, with the element's
+/// comment.
 fn entry(schema: &Value) -> Option<(String, &Value)> {
     let element = schema.get("items").or_else(|| schema.get("additionalProperties"))?;
     let mut alternatives = element["anyOf"].as_array()?.iter();

@@ -29,7 +29,8 @@ impl ResolvedCast {
         self.fields.format.as_deref().filter(|format| *format != LayerRule::OFF)
     }
 
-    /// The key of a field where it was given last: `quant.scaling.type` for `scaling.type`. That of the format if it was not given.
+    /// The key of a field where it was given last: `quant.scaling.type` for `scaling.type`. That of the format if it
+    /// was not given.
     #[must_use]
     pub fn key_of(&self, field: &str) -> String {
         self.given_key(field).unwrap_or_else(|| self.key.clone())
@@ -106,8 +107,8 @@ impl Level<'_> {
 }
 
 impl QuantSection {
-    /// The cast of a use in the layers for which `applies` selects rules. The more specific table wins: that of the use, then that of
-    /// the first use it inherits from, then general keys; of two alike, the later rule.
+    /// The cast of a use in the layers for which `applies` selects rules. The more specific table wins: that of the
+    /// use, then that of the first use it inherits from, then general keys; of two alike, the later rule.
     #[must_use]
     pub fn cast(&self, role: Role, applies: impl Fn(&LayerRule) -> bool) -> ResolvedCast {
         let rules = self.layer.iter().enumerate().filter(|(_, rule)| applies(rule));

@@ -1,4 +1,5 @@
-//! `[quant.scaling]` and the `scaling` tables of casts: one list of keys, which a section fills with defaults and a cast inherits.
+//! `[quant.scaling]` and the `scaling` tables of casts: one list of keys, which a section fills with defaults and a
+//! cast inherits.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,13 +14,15 @@ use super::single_cast::{
 /// Declares the section and the fields of casts, which share all keys of the list.
 macro_rules! scaling_tables {
     ($($(#[$meta:meta])* $key:ident: $type:ty,)+) => {
-        /// `[quant.scaling]`: `stored = round(x * scale)` with `scale = target / (amax * 2^margin)`, unless keys say otherwise.
+        /// `[quant.scaling]`: `stored = round(x * scale)` with `scale = target / (amax * 2^margin)`, unless keys say
+        /// otherwise.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub struct ScalingSection {
             /// Older spelling of `quant.block`, which has all its choices and more: `channel` is `row`.
             pub granularity: GranularityChoice,
-            /// Older spelling of a number in `quant.block`, only for granularity `block`. The last block of a row may be shorter.
+            /// Older spelling of a number in `quant.block`, only for granularity `block`. The last block of a row may
+            /// be shorter.
             pub block: usize,
             /// Source of amax. `delayed` and `static` need granularity `tensor`.
             pub amax: AmaxChoice,
@@ -29,8 +32,8 @@ macro_rules! scaling_tables {
             pub static_amax: Option<f32>,
             /// Headroom above amax in binades, -32 to 32: divides the encode scale by 2^margin.
             pub margin: i32,
-            /// Whether scales of rule `max` are rounded down to powers of two, as in Transformer Engine's block scaling. Those of OCP MX
-            /// have `rule = "floor"`.
+            /// Whether scales of rule `max` are rounded down to powers of two, as in Transformer Engine's block
+            /// scaling. Those of OCP MX have `rule = "floor"`.
             pub pow2: bool,
             $($(#[$meta])* pub $key: Option<$type>,)+
         }
@@ -106,17 +109,18 @@ scaling_tables! {
     storage: ScaleTypeChoice,
     /// Rule for the scale of a block. Default: `max`.
     rule: ScaleRuleChoice,
-    /// The scale that is computed by a division; the other scale is its reciprocal. Only for rule `max`. Default: `encode`.
+    /// The scale that is computed by a division; the other scale is its reciprocal. Only for rule `max`. Default:
+    /// `encode`.
     order: ScaleOrderChoice,
     /// The scale of the whole tensor, in addition to scales of blocks that are floating-point bytes. Default: `none`.
     tensor: TensorScaleChoice,
-    /// The stored scale of the block with the tensor's largest magnitude, under `tensor`. Default: the largest scale of the type, 448 for
-    /// `e4m3`. Four over six has 256, so that scales 1.5 times as large can be stored.
+    /// The stored scale of the block with the tensor's largest magnitude, under `tensor`. Default: the largest scale of
+    /// the type, 448 for `e4m3`. Four over six has 256, so that scales 1.5 times as large can be stored.
     tensor_target: f32,
     /// Rounding of scales that are floating-point bytes. Default: `nearest`.
     round: ScaleRoundingChoice,
-    /// The error by which each block chooses among candidate scales, as in four over six (arXiv:2512.02010); for minifloats. Default: no
-    /// choice.
+    /// The error by which each block chooses among candidate scales, as in four over six (arXiv:2512.02010); for
+    /// minifloats. Default: no choice.
     choice: ErrorChoice,
     /// Factors of the candidates' decode scales, two to four; the first wins ties. Default: `[1, 1.5]`.
     candidates: CandidatesChoice,
@@ -134,7 +138,8 @@ scaling_tables! {
     quantize: OperationChoice,
     /// Operation that scales values back. Default: `multiply`.
     dequantize: OperationChoice,
-    /// Standard deviations that rule `rms` scales to the format's largest value. Default: 2.92247856, Quartet's for E2M1.
+    /// Standard deviations that rule `rms` scales to the format's largest value. Default: 2.92247856, Quartet's for
+    /// E2M1.
     deviations: f64,
     /// The scale of the first step under delayed scaling. Default: `dynamic`.
     first: FirstScaleChoice,

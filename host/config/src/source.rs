@@ -1,8 +1,8 @@
 //! The run file as text, and the position of every key in it.
 //!
-//! [`Source::locate`] turns a dotted key into `configs/exp.toml:14:10` or the `--set` that overrode it, for this crate's
-//! errors and for every later one about a value of the run file. It does not know the meaning of keys. `overrides` adds
-//! overrides.
+//! [`Source::locate`] turns a dotted key into `configs/exp.toml:14:10` or the `--set` that overrode it, for this
+//! crate's errors and for every later one about a value of the run file. It does not know the meaning of keys.
+//! `overrides` adds overrides.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -123,8 +123,8 @@ impl Source {
         }
     }
 
-    /// The written key whose name or value is at a place, as an error gives it. Of several, as in one override, one that the error
-    /// names, or else the longest.
+    /// The written key whose name or value is at a place, as an error gives it. Of several, as in one override, one
+    /// that the error names, or else the longest.
     pub(super) fn key_at(&self, place: &str, is_named: impl Fn(&str) -> bool) -> Option<String> {
         let stands_there = |key: &&String| {
             [self.locate(key), self.locate_key(key)].iter().any(|own| {
@@ -211,9 +211,9 @@ pub(super) struct Unfit {
 /// recursion: without a limit a small file could claim the square of its size, or the whole stack.
 const LONGEST_KEY: usize = 256;
 
-/// Most brackets that a file or an override may open, those of strings and comments not counted. The parser's own limit on nesting
-/// (toml_parser 1.1.5) does not hold while it recovers from errors, and it recurses: a file of unclosed tables ends the process. No
-/// file can nest deeper than it opens brackets.
+/// Most brackets that a file or an override may open, those of strings and comments not counted. The parser's own limit
+/// on nesting (toml_parser 1.1.5) does not hold while it recovers from errors, and it recurses: a file of unclosed
+/// tables ends the process. No file can nest deeper than it opens brackets.
 const MOST_BRACKETS: usize = 1000;
 /// The replacement of a long list.
 pub(super) const PATTERNS: &str = "shorten the lists: a rule's `match` takes patterns such as `h.*.attn.*`, so that few rules do for many layers";

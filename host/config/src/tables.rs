@@ -33,8 +33,8 @@ where
     deserializer.deserialize_map(OnlyTable(PhantomData))
 }
 
-/// A value that is a name or a table: the value of a name by `named`, that of a table by `tabled`. Not by way of a `toml::Value`, which
-/// would lose the key of an error in the table.
+/// A value that is a name or a table: the value of a name by `named`, that of a table by `tabled`. Not by way of a
+/// `toml::Value`, which would lose the key of an error in the table.
 pub(super) fn text_or_table<'de, D, S, T>(
     deserializer: D,
     expected: &'static str,

@@ -1,7 +1,7 @@
 //! Keys without an effect beside other keys: almost always a misunderstanding, so they are refused.
 //!
-//! A key with its default value is not refused, because resolved files have every key. Nor is a key of a file, or of its recipe,
-//! beside overrides, which may remove the key it belongs to.
+//! A key with its default value is not refused, because resolved files have every key. Nor is a key of a file, or of
+//! its recipe, beside overrides, which may remove the key it belongs to.
 
 use altgrad_base::diagnostic::Diagnostic;
 use toml::{Table, Value};

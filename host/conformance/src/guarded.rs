@@ -1,7 +1,8 @@
 //! Memory between two inaccessible pages, which can be made read-only: an access beyond it ends the process.
 //!
-//! The conformance suites' only `unsafe`. Checks that use it run where a process may end: `plugins check` gives each its own. They
-//! announce each operation on standard error, so that the last line names the operation during which the process ended.
+//! The conformance suites' only `unsafe`. Checks that use it run where a process may end: `plugins check` gives each
+//! its own. They announce each operation on standard error, so that the last line names the operation during which the
+//! process ended.
 
 use std::{ffi::c_void, io, marker::PhantomData, ptr, slice};
 
@@ -52,8 +53,8 @@ impl<T: Plain> Guarded<T> {
         let base = unsafe { mmap_anonymous(ptr::null_mut(), mapped, ProtFlags::empty(), MapFlags::PRIVATE) }?;
         let guarded = Self { base, mapped, start, len: values.len(), elements: PhantomData };
         guarded.protect(MprotectFlags::READ | MprotectFlags::WRITE)?;
-        // SAFETY: the pages were just made writable, are longer than the elements from `start` on, and belong to nobody else; pages begin at
-        // multiples of any element's size, and so does what ends with a page.
+        // SAFETY: the pages were just made writable, are longer than the elements from `start` on, and belong to nobody
+        // else; pages begin at multiples of any element's size, and so does what ends with a page.
         unsafe { ptr::copy_nonoverlapping(values.as_ptr(), guarded.first(), values.len()) };
         Ok(guarded)
     }
@@ -67,7 +68,8 @@ impl<T: Plain> Guarded<T> {
 
     fn protect(&self, access: MprotectFlags) -> io::Result<()> {
         let page = rustix::param::page_size();
-        // SAFETY: the pages between the first and the last of the mapping; nothing is borrowed from them in `new`, which alone calls this.
+        // SAFETY: the pages between the first and the last of the mapping; nothing is borrowed from them in `new`,
+        // which alone calls this.
         unsafe { mprotect(self.base.byte_add(page), self.mapped - 2 * page, access) }?;
         Ok(())
     }

@@ -8,8 +8,8 @@ pub(crate) fn scales(oracle: &Oracle) -> [f32; 6] {
     [1.0, 3.7, 0.3, 2f32.powi(-9), 140.8, top]
 }
 
-/// Everything about the grid where rounding goes wrong, in stored units: every value, every midpoint and declared threshold, one f32 step
-/// on both sides of each, half a step and more beyond the last, the ends of f32. No NaN.
+/// Everything about the grid where rounding goes wrong, in stored units: every value, every midpoint and declared
+/// threshold, one f32 step on both sides of each, half a step and more beyond the last, the ends of f32. No NaN.
 pub(crate) fn edges(oracle: &Oracle) -> Vec<f32> {
     let values: Vec<f64> = oracle.values().collect();
     let mut edges = Vec::with_capacity(values.len() * 6 + 40);

@@ -23,17 +23,17 @@
 //! # fn main() {}
 //! ```
 //!
-//! This generates one `#[test]` per [`Check`]; each check runs on all variants of the format. `altgrad-host plugins check PATH`
-//! runs the same checks on a library, each in a process of its own.
+//! This generates one `#[test]` per [`Check`]; each check runs on all variants of the format.
+//! `altgrad-host plugins check PATH` runs the same checks on a library, each in a process of its own.
 //!
-//! [`sinks`] is the suite of sinks, `altgrad_conformance::sink_suite!(MySink)`, [`optimizers`] that of optimizers; everything
-//! else tests formats.
+//! [`sinks`] is the suite of sinks, `altgrad_conformance::sink_suite!(MySink)`, [`optimizers`] that of optimizers;
+//! everything else tests formats.
 //!
-//! Expected results come from a slow definition in exact arithmetic ([`Oracle`]) that shares no code with any format; it uses
-//! only the [`FormatSpec`](altgrad_plugin_api::FormatSpec) of a format. A check calls instances as the host does, through
-//! [`FormatObject`](altgrad_plugin_api::abi::FormatObject), so that guards and adapters are tested too. A rounding mode that the
-//! format refuses as unsupported is skipped, which is reported; nearest-even is mandatory. Random inputs are seeded, so that
-//! results are the same in every run.
+//! Expected results come from a slow definition in exact arithmetic ([`Oracle`]) that shares no code with any format;
+//! it uses only the [`FormatSpec`](altgrad_plugin_api::FormatSpec) of a format. A check calls instances as the host
+//! does, through [`FormatObject`](altgrad_plugin_api::abi::FormatObject), so that guards and adapters are tested too. A
+//! rounding mode that the format refuses as unsupported is skipped, which is reported; nearest-even is mandatory.
+//! Random inputs are seeded, so that results are the same in every run.
 
 #![deny(missing_docs)]
 
@@ -150,7 +150,8 @@ macro_rules! __check_tests {
     };
 }
 
-/// One `#[test]` a check, here, for a type that implements [`Format`](altgrad_plugin_api::Format), all variants included.
+/// One `#[test]` a check, here, for a type that implements [`Format`](altgrad_plugin_api::Format), all variants
+/// included.
 ///
 /// Two formats in one file need a module each.
 #[macro_export]
@@ -166,8 +167,8 @@ pub fn checks() -> &'static [Check] {
     __each_check! { __check_table () }
 }
 
-/// Checks that a format goes through before a run uses it: together they take less than a second. Nothing beyond the plugin itself is
-/// needed for them.
+/// Checks that a format goes through before a run uses it: together they take less than a second. Nothing beyond the
+/// plugin itself is needed for them.
 pub const QUICK: &[&str] = &[
     "descriptor",
     "options",

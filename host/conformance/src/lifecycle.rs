@@ -1,7 +1,8 @@
 //! One whole life of a plugin, made, used and dropped, and everything that came out of it as bytes.
 //!
-//! Two life cycles of one plugin give the same bytes, on every machine and in every environment; a hundred life cycles leave no
-//! more memory than one. `altgrad-host plugins check` checks both (`locale`, `leaks`), each in a separate process.
+//! Two life cycles of one plugin give the same bytes, on every machine and in every environment; a hundred life cycles
+//! leave no more memory than one. `altgrad-host plugins check` checks both (`locale`, `leaks`), each in a separate
+//! process.
 
 use std::{fs, path::Path};
 
@@ -53,8 +54,8 @@ pub fn of_optimizer(subject: &OptimizerSubject) -> Lifecycle {
     Ok(all_steps(subject)?.iter().flat_map(|bits| bits.to_le_bytes()).collect())
 }
 
-/// Of a sink: its state, and the files of its run folder. Of text, runs of digits count as one, because times differ; of anything
-/// else, only how long it is.
+/// Of a sink: its state, and the files of its run folder. Of text, runs of digits count as one, because times differ;
+/// of anything else, only how long it is.
 ///
 /// # Errors
 /// A call failed.

@@ -185,7 +185,8 @@ impl Oracle {
         allowed.iter().any(|&expected| expected.to_bits() == got.to_bits())
     }
 
-    /// True if the value of a code is one of those allowed; where the codes have no zeros of both signs, a zero needs no sign.
+    /// True if the value of a code is one of those allowed; where the codes have no zeros of both signs, a zero needs
+    /// no sign.
     pub(crate) fn allows_code(&self, allowed: Allowed, got: f32) -> bool {
         let loose = got == 0.0 && allowed.contains(&0.0) && !self.signed_zeros;
         loose || Self::allows(allowed, got)

@@ -2,9 +2,9 @@
 //!
 //! `cargo test --release -p altgrad-conformance --test exhaustive -- --ignored --nocapture`
 //!
-//! The expected results follow docs/numerics.md, sections 1 and 2, in a second implementation: the values of a format in order,
-//! found by walking up all magnitudes, and comparisons with the midpoint of two neighbours. f64 holds each of these numbers
-//! exactly. The result of the last run is in EXHAUSTIVE.md.
+//! The expected results follow docs/numerics.md, sections 1 and 2, in a second implementation: the values of a format
+//! in order, found by walking up all magnitudes, and comparisons with the midpoint of two neighbours. f64 holds each of
+//! these numbers exactly. The result of the last run is in EXHAUSTIVE.md.
 #![allow(clippy::unwrap_used)]
 
 mod common;

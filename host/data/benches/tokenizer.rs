@@ -1,7 +1,8 @@
 //! GPT-2 tokenizing compared with Python's tiktoken: the same documents and threads, in turn, in one run.
 //!
 //! `cargo bench -p altgrad-host --bench tokenizer`. `ALTGRAD_BENCH_TEXT` names a text file (generated acts otherwise);
-//! `ALTGRAD_PYTHON` a Python that has tiktoken; `ALTGRAD_GPT2_RANKS` GPT-2's ranks for it, which it downloads otherwise.
+//! `ALTGRAD_PYTHON` a Python that has tiktoken; `ALTGRAD_GPT2_RANKS` GPT-2's ranks for it, which it downloads
+//! otherwise.
 
 // A benchmark fails loudly.
 #![allow(clippy::unwrap_used, clippy::expect_used)]

@@ -9,7 +9,8 @@ use rand::{Rng, RngExt};
 
 use super::{Corpus, Tokens};
 
-/// Seed of the evaluation windows of every run, whatever its own seed: losses of several seeds differ by the weights alone.
+/// Seed of the evaluation windows of every run, whatever its own seed: losses of several seeds differ by the weights
+/// alone.
 const EVALUATION_SEED: u64 = 1337;
 
 /// A part of a corpus.
@@ -54,8 +55,8 @@ impl Batches {
         &self.corpus
     }
 
-    /// The training micro-batch of that index within a step. Those of a step are consecutive parts of one draw, so that micro-batches of
-    /// 1 and of 8 windows see the same ones.
+    /// The training micro-batch of that index within a step. Those of a step are consecutive parts of one draw, so that
+    /// micro-batches of 1 and of 8 windows see the same ones.
     ///
     /// # Errors
     /// The data cannot be read, have changed, or have an id beyond the vocabulary.
@@ -68,15 +69,16 @@ impl Batches {
         self.draw(tokens, generator)
     }
 
-    /// The first `count` batches of an evaluation by sample. They depend on the split's length and on the batches' shape
-    /// alone, so that evaluations of all runs differ by the weights alone. Errors are those of [`Self::train`].
+    /// The first `count` batches of an evaluation by sample. They depend on the split's length and on the batches'
+    /// shape alone, so that evaluations of all runs differ by the weights alone. Errors are those of [`Self::train`].
     pub fn sample(&self, split: Split, count: u64) -> impl Iterator<Item = Result<Batch, Diagnostic>> {
         let tokens = self.tokens(split);
         (0..count).map(move |index| self.draw(tokens, random::at(EVALUATION_SEED, Stream::Evaluation, index)))
     }
 
-    /// The whole split as consecutive windows that share no target: every token but the first is predicted once. The last
-    /// two batches may be smaller: one of fewer windows, and one of a single shorter window. Errors are those of [`Self::train`].
+    /// The whole split as consecutive windows that share no target: every token but the first is predicted once. The
+    /// last two batches may be smaller: one of fewer windows, and one of a single shorter window. Errors are those of
+    /// [`Self::train`].
     pub fn whole(&self, split: Split) -> impl Iterator<Item = Result<Batch, Diagnostic>> {
         let tokens = self.tokens(split);
         let predicted = tokens.len().saturating_sub(1);

@@ -1,4 +1,5 @@
-//! A bin file that stays open: ids are read where they are needed, and a file that changes meanwhile is refused by name.
+//! A bin file that stays open: ids are read where they are needed, and a file that changes meanwhile is refused by
+//! name.
 //!
 //! Files are read and not mapped: a mapped file that is cut short ends the process.
 
@@ -98,8 +99,8 @@ impl BinFile {
         Ok(bytes)
     }
 
-    /// Refuses a file that has changed since it was opened: one with another length, or with another time of its last change and
-    /// other ids by `digest`.
+    /// Refuses a file that has changed since it was opened: one with another length, or with another time of its last
+    /// change and other ids by `digest`.
     pub(super) fn check_unchanged(
         &self,
         digest: impl FnOnce() -> Result<[u8; 32], Diagnostic>,

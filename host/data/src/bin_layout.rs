@@ -1,8 +1,9 @@
 //! The layout of a bin file: where its ids begin, their type and their number.
 //!
-//! Three kinds of file are read: ids alone, as nanoGPT and `data prepare` write them; ids after a header of 256 32-bit integers
-//! (magic number, version, number of ids, zeros), as llm.c, build-nanogpt and modded-nanogpt write them; and NumPy's `.npy`. A file without a
-//! header says nothing about its type: 16 bits are the default, and contents that look like wider integers are refused.
+//! Three kinds of file are read: ids alone, as nanoGPT and `data prepare` write them; ids after a header of 256 32-bit
+//! integers (magic number, version, number of ids, zeros), as llm.c, build-nanogpt and modded-nanogpt write them; and
+//! NumPy's `.npy`. A file without a header says nothing about its type: 16 bits are the default, and contents that look
+//! like wider integers are refused.
 
 use altgrad_base::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
@@ -76,8 +77,8 @@ pub(super) struct BinLayout {
 }
 
 impl BinLayout {
-    /// The layout of a file of `bytes` bytes that begins with `start`, its first [`START`] bytes. `written` is the type that a
-    /// description names.
+    /// The layout of a file of `bytes` bytes that begins with `start`, its first [`START`] bytes. `written` is the type
+    /// that a description names.
     ///
     /// # Errors
     /// The file is cut short, or of another type.
@@ -132,7 +133,8 @@ fn with_header(start: &[u8], bytes: usize) -> Result<Option<BinLayout>, Diagnost
     Ok(Some(BinLayout { offset: HEADER, ids, count }))
 }
 
-/// The layout of a `.npy` file: magic bytes, version, length of the description, and the description, a Python dictionary.
+/// The layout of a `.npy` file: magic bytes, version, length of the description, and the description, a Python
+/// dictionary.
 fn npy(start: &[u8], bytes: usize) -> Result<BinLayout, Diagnostic> {
     let hint = "save the ids as numpy.save(FILE, ids.astype('<u2').ravel()), or with tofile";
     let refused = |message: String| Diagnostic::config(message).hint(hint);
@@ -168,8 +170,8 @@ fn npy(start: &[u8], bytes: usize) -> Result<BinLayout, Diagnostic> {
     Ok(BinLayout { offset, ids, count })
 }
 
-/// The bytes of the integers of which the start of a file looks to consist, if these are wider than 16 bits: the halves above the lower
-/// 16 bits are nearly all below 4, as of ids below 2^18, and the lower halves are not.
+/// The bytes of the integers of which the start of a file looks to consist, if these are wider than 16 bits: the halves
+/// above the lower 16 bits are nearly all below 4, as of ids below 2^18, and the lower halves are not.
 fn wider(start: &[u8], bytes: usize) -> Option<usize> {
     let halves: Vec<u16> = start.as_chunks::<2>().0.iter().map(|half| u16::from_le_bytes(*half)).collect();
     let looks = |width: usize| {

@@ -29,8 +29,8 @@ impl Corpus {
         Ok(files::hex(&Sha256::digest(splits.concat())))
     }
 
-    /// Entropy of the distribution of single tokens in nats per token, from up to 2^22 training tokens: the loss of a model that
-    /// knows only the frequency of each token.
+    /// Entropy of the distribution of single tokens in nats per token, from up to 2^22 training tokens: the loss of a
+    /// model that knows only the frequency of each token.
     ///
     /// # Errors
     /// The data cannot be read.

@@ -1,8 +1,8 @@
 //! GPT-2's byte-pair encoding, fast: text is cut into pieces here, and the ids of a piece are looked up.
 //!
-//! tiktoken-rs carries the ranks and merges the bytes of a piece; a piece depends on nothing around it, so each distinct
-//! one is merged once and remembered. Text that names a special token is text (`encode_ordinary`). `pieces` cuts as the
-//! pattern of the published encoder does; a test holds both to tiktoken-rs on whole texts.
+//! tiktoken-rs carries the ranks and merges the bytes of a piece; a piece depends on nothing around it, so each
+//! distinct one is merged once and remembered. Text that names a special token is text (`encode_ordinary`). `pieces`
+//! cuts as the pattern of the published encoder does; a test holds both to tiktoken-rs on whole texts.
 
 mod pieces;
 

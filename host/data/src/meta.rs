@@ -1,6 +1,7 @@
 //! The description beside token bins, `meta.json`: their kind, origin and required content.
 //!
-//! `data prepare` writes all of it. Bins made elsewhere may have a file with `vocab_size` only, or nanoGPT's `meta.pkl`.
+//! `data prepare` writes all of it. Bins made elsewhere may have a file with `vocab_size` only, or nanoGPT's
+//! `meta.pkl`.
 
 use std::{collections::BTreeMap, path::Path};
 

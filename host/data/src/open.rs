@@ -69,8 +69,8 @@ fn text(path: &Path, section: &DataSection) -> Result<Corpus, Diagnostic> {
     Ok(Corpus { train, val, tokenizer, description })
 }
 
-/// The byte at which a text of so many bytes is split: nine tenths, or the end of the character that lies across that byte. The
-/// part before it is the training split. If all characters have one byte, nanoGPT splits at the same byte.
+/// The byte at which a text of so many bytes is split: nine tenths, or the end of the character that lies across that
+/// byte. The part before it is the training split. If all characters have one byte, nanoGPT splits at the same byte.
 pub(crate) fn nine_tenths(bytes: u64) -> u64 {
     // bytes * 9 / 10 without overflow.
     bytes / 10 * 9 + bytes % 10 * 9 / 10

@@ -1,7 +1,8 @@
 //! `meta.pkl`, nanoGPT's description of the vocabulary of characters: a pickled dictionary of texts and integers.
 //!
-//! Reads the instructions of pickle's protocols 0 to 5 that such dictionaries consist of, and refuses all others: those that name
-//! Python's classes and functions are never followed. The dictionary has `vocab_size`, and `itos` from ids to characters.
+//! Reads the instructions of pickle's protocols 0 to 5 that such dictionaries consist of, and refuses all others: those
+//! that name Python's classes and functions are never followed. The dictionary has `vocab_size`, and `itos` from ids to
+//! characters.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -297,7 +298,8 @@ fn unescaped(line: &str) -> Result<String, Fault> {
 mod tests {
     use super::*;
 
-    /// `pickle.dumps({'vocab_size': 3, 'itos': {0: '\n', 1: 'a', 2: 'é'}, 'stoi': {'\n': 0, 'a': 1, 'é': 2}}, protocol)` of CPython 3.11.
+    /// `pickle.dumps({'vocab_size': 3, 'itos': {0: '\n', 1: 'a', 2: 'é'}, 'stoi': {'\n': 0, 'a': 1, 'é': 2}},
+    /// protocol)` of CPython 3.11.
     const BY_PROTOCOL: [(u8, &[u8]); 3] = [
         (
             0,

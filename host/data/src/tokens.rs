@@ -21,8 +21,8 @@ pub enum Tokens {
 }
 
 impl Tokens {
-    /// Opens a bin file. `written` is the type of its ids by its description; a header of the file takes precedence. Ids of another
-    /// type than 16 bits are read into memory.
+    /// Opens a bin file. `written` is the type of its ids by its description; a header of the file takes precedence.
+    /// Ids of another type than 16 bits are read into memory.
     ///
     /// # Errors
     /// The file is missing, unreadable or damaged, or has ids that do not fit 16 bits.

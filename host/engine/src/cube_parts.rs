@@ -1,7 +1,8 @@
 //! Shared parts of the engine's own kernels: their lengths, the bits of an f32, sums and maxima over a cube.
 //!
-//! A kernel takes its length from [`elements`], as a scalar. The length of a buffer may be larger, because CUDA pads the last
-//! dimension of a tensor to up to 512 bytes. The test `kernels` of `tests/end-to-end` refuses `len()` in kernels.
+//! A kernel takes its length from [`elements`], as a scalar. The length of a buffer may be larger, because CUDA pads
+//! the last dimension of a tensor to up to 512 bytes. The test `kernels` of `tests/end-to-end` refuses `len()` in
+//! kernels.
 
 #![allow(missing_docs, reason = "the macro adds a module to each function")]
 
@@ -35,8 +36,8 @@ pub fn is_nan(x: f32) -> bool {
     (u32::reinterpret(x) & MAGNITUDE) > INFINITY
 }
 
-/// The sum of a number of each unit, in one fixed order, so that equal launches give equal bits. All units of the cube must call it,
-/// and all get the sum. It may be called in a loop: no unit writes before all have read the sum before.
+/// The sum of a number of each unit, in one fixed order, so that equal launches give equal bits. All units of the cube
+/// must call it, and all get the sum. It may be called in a loop: no unit writes before all have read the sum before.
 #[cube]
 pub fn cube_sum(own: f32) -> f32 {
     sync_cube();
@@ -61,7 +62,8 @@ fn fold(column: &Shared<[f32]>, first: u32, #[comptime] step: u32) -> f32 {
     total
 }
 
-/// The largest number of all units. All units of the cube must call it, and all get the number. It may be called in a loop.
+/// The largest number of all units. All units of the cube must call it, and all get the number. It may be called in a
+/// loop.
 #[cube]
 pub fn cube_max(own: u32) -> u32 {
     sync_cube();
@@ -75,7 +77,8 @@ pub fn cube_max(own: u32) -> u32 {
     largest[0usize].load()
 }
 
-/// The bits of a number, changed so that larger numbers have larger bits; a NaN is above infinity or below its negative.
+/// The bits of a number, changed so that larger numbers have larger bits; a NaN is above infinity or below its
+/// negative.
 #[cube]
 pub fn ordered(x: f32) -> u32 {
     let bits = u32::reinterpret(x);

@@ -20,8 +20,8 @@ impl ComputeDevice {
         Self { tensors: Device::flex(), label: "cpu".into() }
     }
 
-    /// The chosen device. `auto` is the first CUDA device if the build has CUDA and the device works, else the CPU. A GPU computes a
-    /// few values first.
+    /// The chosen device. `auto` is the first CUDA device if the build has CUDA and the device works, else the CPU. A
+    /// GPU computes a few values first.
     ///
     /// # Errors
     /// [`Fault::Device`]: the build or the machine lacks the device, or it does not work.
@@ -68,7 +68,8 @@ fn working(device: ComputeDevice, hint: &str) -> Result<ComputeDevice, Diagnosti
     }
 }
 
-/// Number of CUDA devices. Asking first matters: `Device::cuda` is lazy, and its first operation panics where there is none.
+/// Number of CUDA devices. Asking first matters: `Device::cuda` is lazy, and its first operation panics where there is
+/// none.
 fn cuda_devices() -> usize {
     #[cfg(feature = "cuda")]
     return Device::enumerate(burn::tensor::DeviceType::Cuda).into_vec().len();

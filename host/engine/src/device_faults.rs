@@ -1,8 +1,8 @@
 //! Failures on the threads of the tensor library, which it only logs: the first one ends the computation.
 //!
-//! A GPU's operations run on threads of the library. If one panics there, for example because a kernel cannot be launched, the
-//! library writes a line and continues with memory that was never written. `record` keeps the first panic; `check` fails from
-//! then on, wherever results are read back.
+//! A GPU's operations run on threads of the library. If one panics there, for example because a kernel cannot be
+//! launched, the library writes a line and continues with memory that was never written. `record` keeps the first
+//! panic; `check` fails from then on, wherever results are read back.
 
 use std::{
     any::Any,
@@ -74,7 +74,8 @@ pub(crate) fn failed(what: &str, why: impl std::fmt::Display) -> Diagnostic {
         .hint("the results after it are wrong: resume from the last checkpoint, or use another device")
 }
 
-/// The result of `work`, or the error of `check`, also if the failure reached this thread as a panic. Another panic continues.
+/// The result of `work`, or the error of `check`, also if the failure reached this thread as a panic. Another panic
+/// continues.
 ///
 /// # Errors
 /// Those of `work`, and [`Fault::Device`].
@@ -82,8 +83,8 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T, Diagnostic>) -> Result<T, Dia
     FIRST.guarded(work)
 }
 
-/// The result of an attempt, or the first line of the message of its panic, on this thread or on the library's, which is then
-/// forgotten. `work` must leave nothing half changed that is used later.
+/// The result of an attempt, or the first line of the message of its panic, on this thread or on the library's, which
+/// is then forgotten. `work` must leave nothing half changed that is used later.
 pub(crate) fn catch_panic<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     FIRST.catch_panic(work)
 }

@@ -28,7 +28,8 @@ impl Evaluator {
     /// Opens the data of `model`. Rounding follows `quant`, which [`SavedModel::restore`] has prepared.
     ///
     /// # Errors
-    /// The data cannot be read or differ from those that the model was trained on, or the state of the weights is damaged.
+    /// The data cannot be read or differ from those that the model was trained on, or the state of the weights is
+    /// damaged.
     pub fn new(model: SavedModel, quant: Quantizer, device: &ComputeDevice) -> Result<Self, Diagnostic> {
         let data = &model.config.data;
         let corpus = model.corpus()?;

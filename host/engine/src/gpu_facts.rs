@@ -1,5 +1,5 @@
-//! The properties of a GPU that decide its arithmetic, for `run.json`: its name, the versions of driver and compiler, and the settings
-//! by which the tensor library chooses kernels.
+//! The properties of a GPU that decide its arithmetic, for `run.json`: its name, the versions of driver and compiler,
+//! and the settings by which the tensor library chooses kernels.
 
 use std::fs;
 
@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::device::ComputeDevice;
 
-/// The properties of a device; `None` on the CPU. Versions are those of libraries that the process has loaded: call it after the first
-/// kernel.
+/// The properties of a device; `None` on the CPU. Versions are those of libraries that the process has loaded: call it
+/// after the first kernel.
 pub(crate) fn of(device: &ComputeDevice) -> Option<Gpu> {
     let DispatchDevice::Cube(cube) = device.tensors.as_dispatch() else { return None };
     let client = cube.client();

@@ -89,7 +89,8 @@ impl PluginKernel {
     /// Launches the text with its buffers.
     ///
     /// # Errors
-    /// `UNSUPPORTED`: it requires a buffer or scalar that does not exist, or a buffer has more elements than texts accept.
+    /// `UNSUPPORTED`: it requires a buffer or scalar that does not exist, or a buffer has more elements than texts
+    /// accept.
     pub fn launch<'a>(
         &self,
         client: &Client,

@@ -1,12 +1,13 @@
 //! The engine: model, quantization, training, metrics, alerts and checkpoints.
 //!
-//! A run file becomes a [`setup::ReadyRun`] ([`setup`]): an immutable setup and a mutable [`state`]. A [`mod@step`] has the gradients of the
-//! [`model`] under [`quant`] ([`passes`]), the update by [`optimizer`], and one record of [`metrics`]. [`train`] is the loop over steps, with
-//! [`altgrad_alerts`] on each record and [`checkpoint`]s of the state. [`debug`] holds the tools that compare runs and find the
-//! first value that is not finite, [`mod@bench`] times steps.
+//! A run file becomes a [`setup::ReadyRun`] ([`setup`]): an immutable setup and a mutable [`state`]. A [`mod@step`] has
+//! the gradients of the [`model`] under [`quant`] ([`passes`]), the update by [`optimizer`], and one record of
+//! [`metrics`]. [`train`] is the loop over steps, with [`altgrad_alerts`] on each record and [`checkpoint`]s of the
+//! state. [`debug`] holds the tools that compare runs and find the first value that is not finite, [`mod@bench`] times
+//! steps.
 //!
-//! This is the only crate that depends on burn. It does not depend on the command line, sweeps or reports. Nothing is written
-//! before [`setup`] has accepted the run; all `unsafe` is in [`matrix`].
+//! This is the only crate that depends on burn. It does not depend on the command line, sweeps or reports. Nothing is
+//! written before [`setup`] has accepted the run; all `unsafe` is in [`matrix`].
 
 #![deny(missing_docs)]
 #![deny(unsafe_code)]

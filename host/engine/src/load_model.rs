@@ -76,8 +76,8 @@ impl SavedModel {
         Ok(Self { config, source, shape, layout, values, weights, note })
     }
 
-    /// The state of these weights: that of their checkpoint, or the one that a run wrote with its final weights. `None` for weights
-    /// of other programs and of earlier versions.
+    /// The state of these weights: that of their checkpoint, or the one that a run wrote with its final weights. `None`
+    /// for weights of other programs and of earlier versions.
     ///
     /// # Errors
     /// The state is damaged.

@@ -21,16 +21,20 @@ use crate::{
 const BASE: f64 = 128e6;
 /// Value and gradient, and their temporary copies.
 const BYTES_A_PARAMETER: f64 = 9.0;
-/// Memory that a block keeps for its backward pass, in units of the residual stream, apart from the MLP's hidden channels.
+/// Memory that a block keeps for its backward pass, in units of the residual stream, apart from the MLP's hidden
+/// channels.
 const STREAMS_A_BLOCK: f64 = 8.0;
-/// Memory that the norm of queries and keys keeps in addition, in the same units: its input; attention keeps the result.
+/// Memory that the norm of queries and keys keeps in addition, in the same units: its input; attention keeps the
+/// result.
 const STREAMS_OF_QK_NORM: f64 = 3.0;
-/// Rows of the logits that exist at once where their gradient is not rounded by a cast, and copies of those rows. Else all exist, once.
+/// Rows of the logits that exist at once where their gradient is not rounded by a cast, and copies of those rows. Else
+/// all exist, once.
 const ROWS_OF_LOGITS: f64 = 1024.0;
 const COPIES_OF_LOGITS: f64 = 2.0;
 /// Copies of the logits in the plain operations of observed passes.
 const PLAIN_COPIES_OF_LOGITS: f64 = 4.0;
-/// Copies of attention scores in plain operations, of observed passes and of casts in attention: unmasked, masked and normalised.
+/// Copies of attention scores in plain operations, of observed passes and of casts in attention: unmasked, masked and
+/// normalised.
 const PLAIN_SCORES: f64 = 3.0;
 /// Roles whose casts in the head need all logits at once.
 const HEAD_ROLES: [Role; 5] =
@@ -45,7 +49,8 @@ pub struct StateBytes {
     pub converted: f64,
 }
 
-/// Bytes that training on the CPU needs, to within a third or so, and available bytes; `None` if these are unknown, or for the memory of a GPU.
+/// Bytes that training on the CPU needs, to within a third or so, and available bytes; `None` if these are unknown, or
+/// for the memory of a GPU.
 fn needed_and_available(
     config: &RunConfig,
     shape: &GptShape,
@@ -56,8 +61,9 @@ fn needed_and_available(
     Some([estimate(config, shape, states), available])
 }
 
-/// Refuses a run on the CPU that needs more memory than the machine has. Accepts any run if the available memory is unknown or a GPU's.
-/// Returns both, where they are known. Before the optimizer is known, it counts as one with two states per parameter.
+/// Refuses a run on the CPU that needs more memory than the machine has. Accepts any run if the available memory is
+/// unknown or a GPU's. Returns both, where they are known. Before the optimizer is known, it counts as one with two
+/// states per parameter.
 ///
 /// # Errors
 /// The run needs too much memory: the error has the required and the available memory, and the keys to reduce.
@@ -116,7 +122,8 @@ fn estimate(config: &RunConfig, shape: &GptShape, states: Option<StateBytes>) ->
     BASE + parameters + states.stored + states.converted + checkpoint + activations * 4.0
 }
 
-/// Whether some layer has casts of its own for one of the roles. A second use that reuses the first one's values has none.
+/// Whether some layer has casts of its own for one of the roles. A second use that reuses the first one's values has
+/// none.
 fn casts_any(config: &RunConfig, roles: &[Role]) -> bool {
     let casts = |role: Role, chosen: Option<&LayerRule>| {
         let applies = |rule: &LayerRule| chosen.is_some_and(|chosen| std::ptr::eq(rule, chosen));
@@ -142,7 +149,8 @@ fn mlp_widths(shape: &GptShape) -> (f64, f64) {
     }
 }
 
-/// The bytes of two states per parameter; `largest` are the elements of the largest one. Codes count as a byte each: the format is not known yet.
+/// The bytes of two states per parameter; `largest` are the elements of the largest one. Codes count as a byte each:
+/// the format is not known yet.
 fn two_states(config: &RunConfig, parameters: f64, largest: f64) -> StateBytes {
     let saved = |storage: &StateStorage| match storage {
         StateStorage::Float(StateFloat::F32) => None,
@@ -156,7 +164,8 @@ fn two_states(config: &RunConfig, parameters: f64, largest: f64) -> StateBytes {
     }
 }
 
-/// Bytes per parameter besides the optimizer's and a checkpoint's: the metrics' state, a shadow step's gradients and those of curvature.
+/// Bytes per parameter besides the optimizer's and a checkpoint's: the metrics' state, a shadow step's gradients and
+/// those of curvature.
 fn remembered(config: &RunConfig) -> f64 {
     // Initial weights that cannot be drawn again from a seed.
     let keeps_initial =
@@ -268,7 +277,8 @@ mod tests {
         assert!(plain == weights && plain < hp && hp == grad, "{plain} {weights} {hp} {grad}");
     }
 
-    /// Attention whose products are rounded keeps its scores. Peak of the recipe `te_fp8_attention` as above, MB, 2026-11-25.
+    /// Attention whose products are rounded keeps its scores. Peak of the recipe `te_fp8_attention` as above, MB,
+    /// 2026-11-25.
     #[test]
     fn casts_in_attention_keep_scores() {
         let gpt2 = shape(12, 12, 768, 1024);
@@ -278,7 +288,8 @@ mod tests {
         assert!((0.75..1.33).contains(&(estimate / 4945.0)), "{estimate} MB");
     }
 
-    /// The measured difference in memory between AdamW's states in bf16 and in f32, in runs of two steps, MB, 2026-11-23.
+    /// The measured difference in memory between AdamW's states in bf16 and in f32, in runs of two steps, MB,
+    /// 2026-11-23.
     #[test]
     fn states_that_are_stored_in_less_are_known() {
         let wide = GptShape { vocab: 30, ..shape(6, 8, 1024, 32) };

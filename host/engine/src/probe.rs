@@ -1,7 +1,8 @@
-//! A small computation that shows that a GPU works: its memory, the compiler of kernels and its headers, and the driver.
+//! A small computation that shows that a GPU works: its memory, the compiler of kernels and its headers, and the
+//! driver.
 //!
-//! The tensor library reports a kernel that does not compile in its log only, and reads memory that was never written. Every failure
-//! must therefore show in a value.
+//! The tensor library reports a kernel that does not compile in its log only, and reads memory that was never written.
+//! Every failure must therefore show in a value.
 
 use burn::backend::{DispatchDevice, ops::FloatTensorOps as _};
 use burn::tensor::{Device, Shape, TensorData};

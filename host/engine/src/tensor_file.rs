@@ -1,8 +1,9 @@
-//! Tensors of a run's state in a file: held without copying, written as safetensors, read back and compared with the expected
-//! shapes.
+//! Tensors of a run's state in a file: held without copying, written as safetensors, read back and compared with the
+//! expected shapes.
 //!
-//! On the CPU a held tensor shares its buffer with the training, which copies a buffer before it changes it while a checkpoint
-//! holds it. On a GPU the training thread reads the tensors: reads by another thread would change the fusion of its operations.
+//! On the CPU a held tensor shares its buffer with the training, which copies a buffer before it changes it while a
+//! checkpoint holds it. On a GPU the training thread reads the tensors: reads by another thread would change the fusion
+//! of its operations.
 
 use std::{
     collections::BTreeMap,
@@ -122,7 +123,8 @@ fn write_values<T: Copy, const N: usize>(
 /// The key of a file's note in its metadata.
 pub const NOTE: &str = "altgrad";
 
-/// Writes tensors as a safetensors file; each is released as soon as it is written. The metadata have a `note`, if there is one.
+/// Writes tensors as a safetensors file; each is released as soon as it is written. The metadata have a `note`, if
+/// there is one.
 ///
 /// # Errors
 /// `out` cannot be written, or the device failed.

@@ -1,8 +1,9 @@
 //! The running plugin call of each thread, so that another process can name the culprit of a crash or a hang.
 //!
-//! Each thread that calls plugins has a mark: plugin, call, and a number that changes with every call. Entering a call is
-//! one store, leaving it another; nothing is allocated and nothing locked. The [`MarkTable`] of all marks holds atomic integers only, so
-//! that signal handlers may read it, and it may lie in memory that another process shares ([`share`]).
+//! Each thread that calls plugins has a mark: plugin, call, and a number that changes with every call. Entering a call
+//! is one store, leaving it another; nothing is allocated and nothing locked. The [`MarkTable`] of all marks holds
+//! atomic integers only, so that signal handlers may read it, and it may lie in memory that another process shares
+//! ([`share`]).
 
 mod marked;
 mod text;
@@ -76,7 +77,8 @@ impl Call {
         NAMES[self as usize]
     }
 
-    /// True if training waits for the call to return: not for sinks, whose calls have threads and deadlines of their own.
+    /// True if training waits for the call to return: not for sinks, whose calls have threads and deadlines of their
+    /// own.
     #[must_use]
     pub fn is_awaited(self) -> bool {
         !matches!(
@@ -262,8 +264,8 @@ pub fn share(table: &'static MarkTable) {
     let _ = TABLE.set(table);
 }
 
-/// Registers a plugin by its name and its library; an empty name represents the library as a whole. Names are shortened to 96 bytes
-/// and libraries to the last 416.
+/// Registers a plugin by its name and its library; an empty name represents the library as a whole. Names are shortened
+/// to 96 bytes and libraries to the last 416.
 #[must_use]
 pub fn plugin(name: &str, library: &str) -> Plugin {
     let _held = NAMING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -275,7 +277,8 @@ struct Release(Cell<Option<&'static Slot>>);
 
 impl Drop for Release {
     fn drop(&mut self) {
-        // If a plugin calls `exit`, the thread ends within the call and drops this value first: the mark is still needed.
+        // If a plugin calls `exit`, the thread ends within the call and drops this value first: the mark is still
+        // needed.
         if let Some(slot) = self.0.get()
             && current().call() == Call::None
         {
@@ -338,7 +341,8 @@ impl Drop for Running {
 fn set(what: u32) -> u32 {
     let Some(slot) = slot() else { return 0 };
     let mark = Mark(slot.mark.load(Ordering::Relaxed));
-    // The call must not begin before its mark, nor end after it: as far as this thread and its signal handlers can tell.
+    // The call must not begin before its mark, nor end after it: as far as this thread and its signal handlers can
+    // tell.
     compiler_fence(Ordering::SeqCst);
     slot.mark.store(mark.next(what).0, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);

@@ -5,8 +5,8 @@ pub(crate) fn missing(features: &str) -> Vec<&str> {
     features.split(',').filter(|feature| !feature.is_empty() && cpu_has(feature) == Some(false)).collect()
 }
 
-/// Whether this CPU has a feature that a compiler may assume; `None` for a feature that stable Rust cannot detect, which is not
-/// checked: AMX, AVX10, APX.
+/// Whether this CPU has a feature that a compiler may assume; `None` for a feature that stable Rust cannot detect,
+/// which is not checked: AMX, AVX10, APX.
 fn cpu_has(feature: &str) -> Option<bool> {
     macro_rules! detect {
         ($($name:tt),+) => {

@@ -1,8 +1,8 @@
 //! Static checks of a library file before the dynamic loader opens it.
 //!
-//! The dynamic loader maps a file without checks: a truncated library ends the process with SIGBUS, and a library for another
-//! machine is reported as "no such file". These checks report the same faults, and headers that contradict each other, in one
-//! sentence each. They do not find damage within the segments: pin a library's sha256 for that.
+//! The dynamic loader maps a file without checks: a truncated library ends the process with SIGBUS, and a library for
+//! another machine is reported as "no such file". These checks report the same faults, and headers that contradict each
+//! other, in one sentence each. They do not find damage within the segments: pin a library's sha256 for that.
 
 mod agreement;
 
@@ -72,8 +72,8 @@ fn check(bytes: &[u8]) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// True if the library searches its own folder for others: `$ORIGIN` is in its search path or in its needed libraries. False for
-/// a damaged library.
+/// True if the library searches its own folder for others: `$ORIGIN` is in its search path or in its needed libraries.
+/// False for a damaged library.
 #[must_use]
 pub fn looks_beside_itself(bytes: &[u8]) -> bool {
     let read = || -> object::Result<bool> {

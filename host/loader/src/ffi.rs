@@ -23,9 +23,11 @@ pub enum LibraryEntry {
     C(Result<CLibrary, c_table::TableFault>),
 }
 
-/// Opens the library at an absolute path, permanently, and returns its export; of a library with both kinds, the Rust one.
+/// Opens the library at an absolute path, permanently, and returns its export; of a library with both kinds, the Rust
+/// one.
 ///
-/// All symbols are bound now, so a missing one fails here and not during a run. No symbol is shared with other libraries.
+/// All symbols are bound now, so a missing one fails here and not during a run. No symbol is shared with other
+/// libraries.
 ///
 /// # Errors
 /// The loader's own message: the file cannot be opened, or has neither entry symbol.

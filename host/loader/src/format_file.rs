@@ -1,7 +1,7 @@
 //! Formats described by a file: the values of codes, or the parameters of a floating-point format, in TOML or JSON.
 //!
-//! Such a file has no code: the host rounds by the values, as for a C library without functions. Refuses files that are no TOML or
-//! JSON, too large, or describe an impossible format, with line and column.
+//! Such a file has no code: the host rounds by the values, as for a C library without functions. Refuses files that are
+//! no TOML or JSON, too large, or describe an impossible format, with line and column.
 
 use std::{fmt, path::Path};
 
@@ -29,11 +29,12 @@ pub fn is_format_file(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "toml" || extension == "json")
 }
 
-/// The formats in the bytes of a file, whose path says whether they are TOML or JSON. Their texts, at most those of the file, are
-/// leaked, because those of a loaded library also live for the whole process.
+/// The formats in the bytes of a file, whose path says whether they are TOML or JSON. Their texts, at most those of the
+/// file, are leaked, because those of a loaded library also live for the whole process.
 ///
 /// # Errors
-/// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin) with line and column: the module's documentation lists the reasons.
+/// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin) with line and column: the module's documentation lists
+/// the reasons.
 pub fn read(path: &Path, bytes: &[u8]) -> Result<Formats, Diagnostic> {
     let refused = |what: String| Diagnostic::plugin(format!("file of formats refused: {what}")).hint(HINT);
     if bytes.len() > MOST_BYTES {

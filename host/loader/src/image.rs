@@ -1,9 +1,9 @@
 //! The file that the dynamic loader maps: an immutable copy of the hashed and checked bytes.
 //!
-//! A mapped file is not read once: shortening it ends the process with SIGBUS, and writing to it changes running code; `cp` over a
-//! library in use does both. The loader therefore gets a sealed memory file or, where the system forbids those, a private copy that
-//! is deleted once it is mapped. A library that searches its own folder for others (`$ORIGIN`), or cannot be copied, is opened in
-//! place.
+//! A mapped file is not read once: shortening it ends the process with SIGBUS, and writing to it changes running code;
+//! `cp` over a library in use does both. The loader therefore gets a sealed memory file or, where the system forbids
+//! those, a private copy that is deleted once it is mapped. A library that searches its own folder for others
+//! (`$ORIGIN`), or cannot be copied, is opened in place.
 
 use std::{
     collections::BTreeMap,
@@ -30,8 +30,8 @@ use crate::{
     info::CheckedFile,
 };
 
-/// The paths under which libraries were opened, by identity. The dynamic loader identifies a library by the spelling of that path, so
-/// the same bytes are one library however often they are opened.
+/// The paths under which libraries were opened, by identity. The dynamic loader identifies a library by the spelling of
+/// that path, so the same bytes are one library however often they are opened.
 static OPENED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
 
 /// Longest name of a memory file, in bytes.
@@ -114,7 +114,8 @@ fn load(path: &Path, library: &CheckedFile) -> Result<LibraryEntry, Fault> {
     })
 }
 
-/// A memory file with these bytes, which can be neither written nor resized. `/proc/self/maps` shows the library's own path.
+/// A memory file with these bytes, which can be neither written nor resized. `/proc/self/maps` shows the library's own
+/// path.
 fn seal(library: &Path, bytes: &[u8]) -> io::Result<File> {
     let own = Some(library.as_os_str()).filter(|name| name.len() <= LONGEST_NAME);
     let name = own.or(library.file_name()).map_or(&b"plugin"[..], OsStr::as_bytes);
@@ -131,8 +132,9 @@ fn seal(library: &Path, bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// The path of an open file, spelled as no earlier path of this process. The program may close a descriptor of this crate; the next
-/// file has its number then, and the dynamic loader would take an equal path for the library that was loaded first.
+/// The path of an open file, spelled as no earlier path of this process. The program may close a descriptor of this
+/// crate; the next file has its number then, and the dynamic loader would take an equal path for the library that was
+/// loaded first.
 fn unique_path(file: &File) -> PathBuf {
     static EARLIER: AtomicUsize = AtomicUsize::new(0);
     let earlier = EARLIER.fetch_add(1, Ordering::Relaxed);

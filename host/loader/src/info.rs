@@ -1,7 +1,7 @@
 //! The description of a library file, as far as it can be read without running the library's code.
 //!
-//! Read once -> sha256 -> pin -> static ELF check -> notes: version, CPU features, descriptors. A library that fails a check is refused in
-//! one sentence.
+//! Read once -> sha256 -> pin -> static ELF check -> notes: version, CPU features, descriptors. A library that fails a
+//! check is refused in one sentence.
 
 use std::{
     collections::BTreeSet,
@@ -29,8 +29,8 @@ pub struct LibraryInfo {
     pub path: PathBuf,
     /// SHA-256 of the file's bytes, 64 hex digits.
     pub sha256: String,
-    /// The key of what is remembered of the library, 64 hex digits: [`Self::sha256`] or, if the library loads others from its own
-    /// folder, a hash of its path too. The sha256 does not cover those others.
+    /// The key of what is remembered of the library, 64 hex digits: [`Self::sha256`] or, if the library loads others
+    /// from its own folder, a hash of its path too. The sha256 does not cover those others.
     pub identity: String,
     /// Size of the file in bytes.
     pub bytes: u64,
@@ -154,8 +154,8 @@ pub(crate) fn check_build(build: &BuildInfo) -> Result<(), Diagnostic> {
 /// Refuses a library with invalid descriptions of its plugins.
 ///
 /// # Errors
-/// No plugins, a duplicate plugin, a plugin of an unknown kind, a duplicate option, an option that a run file cannot set, a name
-/// that is impossible in a run file, or a text with control characters, such as a second line.
+/// No plugins, a duplicate plugin, a plugin of an unknown kind, a duplicate option, an option that a run file cannot
+/// set, a name that is impossible in a run file, or a text with control characters, such as a second line.
 pub fn check_descriptors(descriptors: &[Descriptor]) -> Result<(), Diagnostic> {
     if descriptors.is_empty() {
         return Err(refused("it lists no plugin", "name at least one in `export_plugin!`"));
@@ -208,7 +208,8 @@ fn has_controls(text: &str) -> bool {
     text.contains(char::is_control)
 }
 
-/// Refuses options that no run file can set: keys of the host, and options of formats, which are named with their variant only.
+/// Refuses options that no run file can set: keys of the host, and options of formats, which are named with their
+/// variant only.
 fn check_reach(kind: PluginKind, id: &str, options: &[&str]) -> Result<(), Diagnostic> {
     let of_the_host = match kind {
         PluginKind::OPTIMIZER => optimizer_keys(),

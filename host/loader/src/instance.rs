@@ -95,7 +95,8 @@ impl Identity {
         result.into_result().map_err(|error| self.failure(Fault::Run, &error))
     }
 
-    /// A refused constructor: an invalid option, set at `key` of the run file, is the user's error, any other error the plugin's.
+    /// A refused constructor: an invalid option, set at `key` of the run file, is the user's error, any other error the
+    /// plugin's.
     fn make_failure<T>(&self, result: Result<T, PluginError>, key: Option<&str>) -> Result<T, Diagnostic> {
         result.map_err(|error| match key.filter(|_| error.kind == ErrorKind::CONFIG) {
             Some(key) => self.failure(Fault::Config, &error).hint(format!("see `{key}` of the run file")),

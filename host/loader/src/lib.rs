@@ -1,9 +1,10 @@
 //! Plugins: from paths in a run file to callable instances.
 //!
-//! [`info`] reads a library's description from its file ([`notes`]), [`registry`] finds files, [`vet`] decides whether their code
-//! may run, [`library`] turns a file into a checked library, [`instance`] makes the formats, optimizers and sinks that a run
-//! calls, `c_abi` adapts libraries in C, and [`format_file`] reads formats from files without code. [`calls`] records the running plugin call. This crate does not depend on burn or on
-//! the training loop. Libraries are never unloaded.
+//! [`info`] reads a library's description from its file ([`notes`]), [`registry`] finds files, [`vet`] decides whether
+//! their code may run, [`library`] turns a file into a checked library, [`instance`] makes the formats, optimizers and
+//! sinks that a run calls, `c_abi` adapts libraries in C, and [`format_file`] reads formats from files without code.
+//! [`calls`] records the running plugin call. This crate does not depend on burn or on the training loop. Libraries are
+//! never unloaded.
 
 #![deny(missing_docs)]
 #![deny(unsafe_code)]

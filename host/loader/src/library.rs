@@ -1,10 +1,11 @@
 //! One library, checked in an order that protects the host.
 //!
-//! The file and its notes ([`info`](crate::info)) -> dlopen of those bytes (`image`: now, local) -> abi_stable header -> layout present -> version ->
-//! two-way layout check -> CPU features -> descriptors -> agreement with the notes. Of a library in C: magic number, version
-//! and sizes of its tables instead of header and layout. What fails is refused in one sentence that names the file. A pin is
-//! identity, not a sandbox: a plugin runs with the host's rights. A file of formats ([`format_file`](crate::format_file)) has no code; it is
-//! read, and its formats are those of a library in C without functions.
+//! The file and its notes ([`info`](crate::info)) -> dlopen of those bytes (`image`: now, local) -> abi_stable header
+//! -> layout present -> version -> two-way layout check -> CPU features -> descriptors -> agreement with the notes. Of
+//! a library in C: magic number, version and sizes of its tables instead of header and layout. What fails is refused in
+//! one sentence that names the file. A pin is identity, not a sandbox: a plugin runs with the host's rights. A file of
+//! formats ([`format_file`](crate::format_file)) has no code; it is read, and its formats are those of a library in C
+//! without functions.
 
 use std::path::Path;
 
@@ -35,7 +36,8 @@ use crate::{
 /// The description of a library: by its notes or, if it has none, by its code in another process.
 ///
 /// # Errors
-/// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin) with the path as place: it is not a valid library for this host.
+/// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin) with the path as place: it is not a valid library for
+/// this host.
 pub fn inspect(path: &Path) -> Result<LibraryInfo, Diagnostic> {
     examine(path, None).map(|(info, _)| info)
 }

@@ -1,6 +1,7 @@
 //! The notes of a library, read from its file without loading it. [`altgrad_plugin_api::note`] defines their format.
 //!
-//! Refuses notes that are damaged, too large, without build information, or of an incompatible version; a library may have none.
+//! Refuses notes that are damaged, too large, without build information, or of an incompatible version; a library may
+//! have none.
 
 use std::fmt::Display;
 

@@ -11,8 +11,8 @@ use altgrad_plugin_api::{
 use rayon::prelude::*;
 
 use super::{calls::Call, instance::OptimizerPlugin};
-/// Elements per part. The number is fixed, so that parts do not depend on the number of threads; four buffers of a part fit into a
-/// second-level cache.
+/// Elements per part. The number is fixed, so that parts do not depend on the number of threads; four buffers of a part
+/// fit into a second-level cache.
 const PART: usize = 1 << 16;
 
 /// One parameter's update, in plain slices. Shapes: all `[n]`.
@@ -95,7 +95,8 @@ impl OptimizerPlugin {
         }
     }
 
-    /// Updates one parameter and its states: with [`Scope::ELEMENTS`] in parts, on all threads, which gives the same bits.
+    /// Updates one parameter and its states: with [`Scope::ELEMENTS`] in parts, on all threads, which gives the same
+    /// bits.
     ///
     /// # Errors
     /// [`Fault::Run`]: lengths differ, or the plugin failed.
@@ -164,7 +165,8 @@ mod tests {
         vet::Checked,
     };
 
-    /// Counts elements into its state, adds gradients, and fails for these gradients: -1 with an error, -2 with a panic.
+    /// Counts elements into its state, adds gradients, and fails for these gradients: -1 with an error, -2 with a
+    /// panic.
     struct Adds;
 
     impl Optimizer for Adds {

@@ -1,8 +1,8 @@
 //! The plugins of a run: libraries are found and described, and loaded when one of their plugins is used.
 //!
-//! Libraries come from the run file's `[plugins]` table only: the listed ones, or all of its folder. The working directory is
-//! never searched by accident. The code of a library that a run does not use never runs, so an invalid one only causes a line of
-//! output.
+//! Libraries come from the run file's `[plugins]` table only: the listed ones, or all of its folder. The working
+//! directory is never searched by accident. The code of a library that a run does not use never runs, so an invalid one
+//! only causes a line of output.
 
 use std::{
     collections::BTreeSet,
@@ -52,8 +52,8 @@ pub struct Found<'a> {
 impl Registry {
     /// Finds the libraries of `[plugins]`; none is loaded yet.
     ///
-    /// With `load`, each entry must be found and valid. Without, every library of the folder is described, and a refused one is
-    /// an error only if one of its plugins is needed.
+    /// With `load`, each entry must be found and valid. Without, every library of the folder is described, and a
+    /// refused one is an error only if one of its plugins is needed.
     ///
     /// # Errors
     /// [`Fault::Plugin`]: a listed library is missing or refused. [`Fault::Config`]: the folder is none.
@@ -118,7 +118,8 @@ impl Registry {
     /// A plugin with its loaded library. `name` is that of the run file: `id`, for a format possibly with a variant.
     ///
     /// # Errors
-    /// As [`Self::describe`]; the user does not trust the library; the plugin fails the quick checks; the library is refused.
+    /// As [`Self::describe`]; the user does not trust the library; the plugin fails the quick checks; the library is
+    /// refused.
     pub fn load(&self, kind: PluginKind, id: &str, name: &str) -> Result<Found<'_>, Diagnostic> {
         let (entry, _) = self.entry(kind, id)?;
         let checked = entry.vet(kind, name, self.check)?;
@@ -280,7 +281,8 @@ fn both(kind: PluginKind, id: &str, [one, other]: [&LibraryInfo; 2]) -> Diagnost
         .hint("remove one, or list the one you want in `plugins.load`")
 }
 
-/// The folder of the host's own files: the executable's, or, if it has no plugins, `../lib/altgrad` where a package puts them.
+/// The folder of the host's own files: the executable's, or, if it has no plugins, `../lib/altgrad` where a package
+/// puts them.
 ///
 /// # Errors
 /// The system does not tell the executable's path.

@@ -2,8 +2,8 @@
 
 use altgrad_plugin_api::QuantStats;
 
-/// A statistic that no tensor of that many elements can have; rounding errors of sums are allowed. A scale that is NaN makes values and
-/// their errors NaN.
+/// A statistic that no tensor of that many elements can have; rounding errors of sums are allowed. A scale that is NaN
+/// makes values and their errors NaN.
 pub(crate) fn impossible(stats: &QuantStats, elements: u64, scales: &[[f32; 2]]) -> Option<String> {
     let found = impossible_values(stats, elements)?;
     let is_poisoned = scales.iter().any(|[scale, _]| scale.is_nan());

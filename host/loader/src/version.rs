@@ -1,7 +1,7 @@
 //! Compatibility of versions, of plugin-api and of the header for C.
 //!
-//! Before 1.0 a breaking change increments the minor number, from 1.0 on the major number. A library of another 0.x, or of another
-//! major version, is refused by name.
+//! Before 1.0 a breaking change increments the minor number, from 1.0 on the major number. A library of another 0.x, or
+//! of another major version, is refused by name.
 
 use std::fmt;
 

@@ -1,8 +1,9 @@
 //! Checks of a library before its code runs.
 //!
-//! A library runs with the user's rights, and can end the process or corrupt its memory. The host therefore installs a [`TrustPolicy`],
-//! which records the libraries that the user trusts and tests libraries in other processes. Without one, every library is trusted
-//! and tested in this process: the default of programs that use this crate with libraries of their own.
+//! A library runs with the user's rights, and can end the process or corrupt its memory. The host therefore installs a
+//! [`TrustPolicy`], which records the libraries that the user trusts and tests libraries in other processes. Without
+//! one, every library is trusted and tested in this process: the default of programs that use this crate with libraries
+//! of their own.
 
 use std::{path::Path, sync::OnceLock};
 
@@ -38,8 +39,8 @@ pub trait TrustPolicy: Send + Sync {
     /// The library is refused, ends its process, or takes too long.
     fn describe(&self, library: Candidate<'_>) -> Result<Notes, Diagnostic>;
 
-    /// Runs the quick checks of a plugin in another process, unless this library has a record of passing them. `name` is that of a
-    /// run file: a format's may have a variant.
+    /// Runs the quick checks of a plugin in another process, unless this library has a record of passing them. `name`
+    /// is that of a run file: a format's may have a variant.
     ///
     /// # Errors
     /// The plugin fails a check, ends its process, or takes too long.

@@ -91,8 +91,8 @@ pub enum Condition {
     Above,
     /// Below the threshold, over all layers.
     Below,
-    /// Above the threshold over all layers, while the learning rate is high: after warm-up, and at least `HIGH_RATE` of its
-    /// largest value. At a lower rate the value matters little.
+    /// Above the threshold over all layers, while the learning rate is high: after warm-up, and at least `HIGH_RATE` of
+    /// its largest value. At a lower rate the value matters little.
     AboveAtHighRate,
     /// Above the threshold, where the SQNR at the same place, this metric in dB, is below `sqnr_threshold`.
     AboveWithNoise(&'static MetricDefinition),

@@ -4,8 +4,8 @@ use std::fmt;
 
 use arrayvec::ArrayString;
 
-/// A format as a run file names it: `E4M3`, `E3M4:ieee`. At most [`Self::MOST`] bytes, without slash and dot, which separate the parts
-/// of metrics' names.
+/// A format as a run file names it: `E4M3`, `E3M4:ieee`. At most [`Self::MOST`] bytes, without slash and dot, which
+/// separate the parts of metrics' names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FormatName(ArrayString<{ Self::MOST }>);
 

@@ -39,7 +39,8 @@ impl fmt::Display for Layer {
     }
 }
 
-/// A definition with its role, its index and its format: `quant/weight/sqnr_db_at/-1`, `observe/weight/sqnr_db/E4M3`. What `layers.csv` has in its column `metric`.
+/// A definition with its role, its index and its format: `quant/weight/sqnr_db_at/-1`, `observe/weight/sqnr_db/E4M3`.
+/// What `layers.csv` has in its column `metric`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statistic {
     /// The definition of the metric.

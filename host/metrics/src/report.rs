@@ -23,8 +23,8 @@ pub fn keeps_curve(statistic: &Statistic) -> bool {
     statistic.definition.report.curves.contains(&statistic.role)
 }
 
-/// True if the report keeps the curves of a statistic by layer: every number, and those of several indices or formats where the
-/// definition says so.
+/// True if the report keeps the curves of a statistic by layer: every number, and those of several indices or formats
+/// where the definition says so.
 #[must_use]
 pub fn keeps_layers(statistic: &Statistic) -> bool {
     let definition = statistic.definition;

@@ -1,6 +1,7 @@
 //! The roles of rounded tensors.
 
-/// A rounded tensor: the operands of a linear layer's three products and the gradient of its weight; and tensors elsewhere in the model.
+/// A rounded tensor: the operands of a linear layer's three products and the gradient of its weight; and tensors
+/// elsewhere in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// The layer's weight, `[out, in]`, in the product of the output, and in second uses.
@@ -232,8 +233,8 @@ impl Role {
         }
     }
 
-    /// The product that this is an operand of: 0 of the output (fprop), 1 of the input's gradient (dgrad), 2 of the weight's
-    /// gradient (wgrad); `None` for all others.
+    /// The product that this is an operand of: 0 of the output (fprop), 1 of the input's gradient (dgrad), 2 of the
+    /// weight's gradient (wgrad); `None` for all others.
     #[must_use]
     pub fn product(self) -> Option<u8> {
         match self {

@@ -1,8 +1,8 @@
 //! The alerts of a recorded run, raised again from its records: with the thresholds of its run file, or with others.
 //!
 //! Each kind of alert is raised once, at the first step of its condition; cooldowns are ignored. Metrics that a run
-//! did not measure raise none here either. A final loss of the whole validation split is not replayed: the alerts of the run saw that of
-//! a sample at that step, which is in no file.
+//! did not measure raise none here either. A final loss of the whole validation split is not replayed: the alerts of
+//! the run saw that of a sample at that step, which is in no file.
 
 use std::{fs, time::Duration};
 

@@ -2,8 +2,9 @@
 //! runs without.
 //!
 //! A twin has the same seed, data, model and length. The losses of both are compared by the median of their last
-//! [`WINDOW`] training losses. A run fails if its median ends more than [`MARGIN`] above its twin's, or if its loss stops
-//! being finite; all others are healthy. The failure begins at the step from which on the median stays that much above.
+//! [`WINDOW`] training losses. A run fails if its median ends more than [`MARGIN`] above its twin's, or if its loss
+//! stops being finite; all others are healthy. The failure begins at the step from which on the median stays that much
+//! above.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +90,8 @@ pub struct Score {
     pub detected: usize,
     /// Failing runs that raised an alert before the step at which their failure begins.
     pub detected_before: usize,
-    /// Steps from the first alert to the step at which the failure begins, of the failing runs that raised one, ascending.
+    /// Steps from the first alert to the step at which the failure begins, of the failing runs that raised one,
+    /// ascending.
     pub lead_steps: Vec<i64>,
     /// Healthy runs by kind of alert.
     pub false_by_kind: BTreeMap<&'static str, usize>,

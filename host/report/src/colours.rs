@@ -57,7 +57,8 @@ pub(super) fn formats(groups: &[Group]) -> Vec<&str> {
     formats
 }
 
-/// A colour for each label of formats: that of the first format it names, in a shade of its own; else the next free one.
+/// A colour for each label of formats: that of the first format it names, in a shade of its own; else the next free
+/// one.
 pub(crate) fn of_formats(labels: &BTreeSet<&str>) -> BTreeMap<String, [String; 2]> {
     let mut shades = [0; COLOURS.len()];
     let mut others = 0;

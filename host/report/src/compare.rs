@@ -1,9 +1,9 @@
 //! Comparison of configurations, and its limits.
 //!
-//! A configuration is compared with its baseline (see the module `sets`) by differences of held-out losses, paired by seed, at
-//! the last step that both runs evaluated, if it is not the first: untrained models are equal. Each treatment is tested against
-//! its baseline by the paired t-test, Holm-corrected over these tests; every pair of a set on request. Where no difference is
-//! shown, the smallest that would have been is. With one seed nothing is tested.
+//! A configuration is compared with its baseline (see the module `sets`) by differences of held-out losses, paired by
+//! seed, at the last step that both runs evaluated, if it is not the first: untrained models are equal. Each treatment
+//! is tested against its baseline by the paired t-test, Holm-corrected over these tests; every pair of a set on
+//! request. Where no difference is shown, the smallest that would have been is. With one seed nothing is tested.
 
 use altgrad_metrics::{MetricDefinition, families::speed::TOKENS_PER_S, report::columns};
 use serde::{Serialize, Serializer};
@@ -189,8 +189,8 @@ fn pairs_of(groups: &[usize]) -> Vec<(usize, usize)> {
     (0..groups.len()).flat_map(with).collect()
 }
 
-/// The configuration that a user names: by its label, a run of it by name or folder, its format if it is unquantized, or a part of the
-/// names of its runs that no other configuration has in a sweep: `none` of `none_s1` and `none_s2`.
+/// The configuration that a user names: by its label, a run of it by name or folder, its format if it is unquantized,
+/// or a part of the names of its runs that no other configuration has in a sweep: `none` of `none_s1` and `none_s2`.
 #[must_use]
 pub fn named(runs: &[Run], groups: &[Group], named: &str) -> Option<usize> {
     let place = |path: &std::path::Path| std::fs::canonicalize(path).ok();

@@ -29,8 +29,8 @@ pub(super) fn kinds(status: &Value) -> Vec<LayerKind> {
     entries(status).map(|entries| entries.iter().map(kind).collect()).unwrap_or_default()
 }
 
-/// The formats of `[quant]` that round no linear layer: every one is excluded, skipped or switched off. None of a run whose casts
-/// change, because `run.json` has those of its beginning.
+/// The formats of `[quant]` that round no linear layer: every one is excluded, skipped or switched off. None of a run
+/// whose casts change, because `run.json` has those of its beginning.
 pub(super) fn without_effect(config: &RunFile, kinds: &[LayerKind]) -> Vec<String> {
     let is_scheduled = config.differences().any(|(key, _)| key.starts_with("quant.schedule."));
     if kinds.is_empty() || is_scheduled {
@@ -45,7 +45,8 @@ pub(super) fn without_effect(config: &RunFile, kinds: &[LayerKind]) -> Vec<Strin
     idle.collect()
 }
 
-/// The bits per value of the first uses, `weight/activation/gradient`, of each kind of linear layer. `None` for files without them.
+/// The bits per value of the first uses, `weight/activation/gradient`, of each kind of linear layer. `None` for files
+/// without them.
 pub(super) fn bits(status: &Value) -> Option<String> {
     let others = status.get("computed")?.get("matrix_products")?.get("operands_without_format")?.as_str()?;
     let unrounded = if others.starts_with("rounded to bf16") { "16" } else { "32" };

@@ -1,5 +1,5 @@
-//! Failures of a run by class, with their evidence; and classes that cannot be decided, because a metric is missing or the run is too
-//! short.
+//! Failures of a run by class, with their evidence; and classes that cannot be decided, because a metric is missing or
+//! the run is too short.
 
 use altgrad_config::AlertsSection;
 use altgrad_metrics::{
@@ -42,8 +42,8 @@ const SPARSE: f64 = 0.99;
 const COLLAPSED: f64 = 0.1;
 /// An underflow of gradients that starves training: over half of the elements.
 const STARVED: f64 = 0.5;
-/// A stall of weights without master weights: no code changes. In healthy runs with stochastic rounding a few codes in a
-/// hundred change per step; with fp32 master weights, which add up small steps, an unchanged code is no stall.
+/// A stall of weights without master weights: no code changes. In healthy runs with stochastic rounding a few codes in
+/// a hundred change per step; with fp32 master weights, which add up small steps, an unchanged code is no stall.
 const STALLED: f64 = 0.995;
 /// A stall with master weights: most of their movement does not reach the rounded weights.
 const LOST_MOVEMENT: f64 = 0.5;
@@ -55,8 +55,8 @@ const END: f64 = 0.1;
 /// One thing that went wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFailure {
-    /// `NaN`, `divergence`, `never learned`, `plateau`, `stall`, `update sparsity`, `gradient sparsity`, `vanishing gradient`,
-    /// `gradient direction`, `overflow`, `saturation`, `rank collapse`, `early stop`.
+    /// `NaN`, `divergence`, `never learned`, `plateau`, `stall`, `update sparsity`, `gradient sparsity`,
+    /// `vanishing gradient`, `gradient direction`, `overflow`, `saturation`, `rank collapse`, `early stop`.
     pub class: &'static str,
     /// The evidence for it.
     pub evidence: String,
@@ -135,8 +135,8 @@ fn diverged(run: &Run) -> Option<RunFailure> {
     failure("divergence", format!("step {step}: `run.json` says it diverged"))
 }
 
-/// True from the step on at which the alert `no_learning` is due. Shorter runs are not reported to have never learned. If the alert is
-/// off, its default counts.
+/// True from the step on at which the alert `no_learning` is due. Shorter runs are not reported to have never learned.
+/// If the alert is off, its default counts.
 fn is_past_learning(run: &Run) -> bool {
     let key = |key: &str| run.config.get(key).and_then(|steps| steps.parse::<u64>().ok());
     let steps = key("alerts.no_learning_steps").filter(|steps| *steps > 0);
@@ -234,8 +234,8 @@ fn at_the_end(run: &Run, metric: Statistic, layer_metric: Statistic, above: f64)
     Some(format!("{:.1} % from step {from} on{worst}", mean * 100.0))
 }
 
-/// The statistic that shows a stall, and what [`unknown`] says without it. With master weights it is the share of the movement of the
-/// weights that rounding removes, without them the share of codes that stay.
+/// The statistic that shows a stall, and what [`unknown`] says without it. With master weights it is the share of the
+/// movement of the weights that rounding removes, without them the share of codes that stay.
 fn stall_evidence(run: &Run) -> (Statistic, &'static str) {
     match run.config.get("quant.master_weights") {
         Some("none") => (STALL, "stall (metrics.every)"),

@@ -1,8 +1,8 @@
 //! Runs named by a user: a run folder, a folder of run folders, or a CSV file.
 //!
 //! Folders are searched two levels deep. Everything that looked like a run and is none, and every folder beside runs
-//! without readable files, is named with a reason; no error stops the search. The `sweep.json` of a sweep has the labels of its runs,
-//! and the baseline and margin of their comparison.
+//! without readable files, is named with a reason; no error stops the search. The `sweep.json` of a sweep has the
+//! labels of its runs, and the baseline and margin of their comparison.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -57,8 +57,8 @@ pub fn find(named: &[PathBuf]) -> FoundRuns {
 }
 
 impl FoundRuns {
-    /// Sorts runs by name, gives those of sweeps their labels, tells different data apart, and adopts the comparison that the sweeps
-    /// request.
+    /// Sorts runs by name, gives those of sweeps their labels, tells different data apart, and adopts the comparison
+    /// that the sweeps request.
     fn new(mut runs: Vec<Run>, mut left_out: Vec<LeftOut>) -> Self {
         runs.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
         let mut sweeps: BTreeMap<PathBuf, SweepRecord> = BTreeMap::new();

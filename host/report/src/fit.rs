@@ -45,7 +45,8 @@ impl Table {
         (0..self.columns.len()).collect()
     }
 
-    /// Place of the column to leave out next: the last one that need not be kept, then the least important of the others.
+    /// Place of the column to leave out next: the last one that need not be kept, then the least important of the
+    /// others.
     fn least_important(&self, columns: &[usize]) -> usize {
         let rank = |place: &usize| {
             let name = &self.columns[columns[*place]];

@@ -1,7 +1,7 @@
 //! Runs in progress: steps, losses, their differences from those of the twin, and alerts.
 //!
-//! [`Follower::look`] reads only the new parts of files, so that a look takes little time compared with a step. A twin is
-//! the unquantized run of the same seed that differs only in rounding.
+//! [`Follower::look`] reads only the new parts of files, so that a look takes little time compared with a step. A twin
+//! is the unquantized run of the same seed that differs only in rounding.
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +30,8 @@ use super::{
 
 /// Values of a curve.
 const CURVE: usize = 32;
-/// Recorded steps whose rates give the present one: a single step may be much slower, such as one that writes a checkpoint.
+/// Recorded steps whose rates give the present one: a single step may be much slower, such as one that writes a
+/// checkpoint.
 const RATES: usize = 16;
 /// Readings between two searches for new runs.
 const SEARCH_EVERY: u32 = 4;
@@ -83,8 +84,8 @@ pub struct LiveRun {
 struct Followed {
     config: RunFile,
     status: Option<Status>,
-    /// Of `run.json` when it was read: device, inode, length and time of change. The clock of a file system ticks every few
-    /// milliseconds, so that two files written in a row can have one time.
+    /// Of `run.json` when it was read: device, inode, length and time of change. The clock of a file system ticks every
+    /// few milliseconds, so that two files written in a row can have one time.
     status_file: Option<(u64, u64, u64, SystemTime)>,
     /// True if it ended and all of its rows were read.
     is_done: bool,

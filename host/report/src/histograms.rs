@@ -1,8 +1,8 @@
 //! Distributions, from `histograms.csv`: codes by role, update spectra, and spacings by layer.
 //!
-//! A row without edges has those of the row above with its name. Earlier versions wrote no column `layer`, the name had it, and
-//! every row had edges. Codes of all layers of a role are added, and the spectra of all layers. A spectrum's fine bins become whole
-//! octaves. Lines are long, so only displayed ones are parsed.
+//! A row without edges has those of the row above with its name. Earlier versions wrote no column `layer`, the name had
+//! it, and every row had edges. Codes of all layers of a role are added, and the spectra of all layers. A spectrum's
+//! fine bins become whole octaves. Lines are long, so only displayed ones are parsed.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,9 +1,9 @@
-//! The label of a configuration: its label in a sweep's matrix file, else its format, and the keys that distinguish it from others.
-//! Configurations that share a label of the matrix file have their formats after it, if those differ.
+//! The label of a configuration: its label in a sweep's matrix file, else its format, and the keys that distinguish it
+//! from others. Configurations that share a label of the matrix file have their formats after it, if those differ.
 //!
-//! A label has the optimizer, the learning rate and the master weights wherever configurations differ in them. Beyond that it has
-//! the fewest keys that make it unique: a key that follows from another, as the final rate of a schedule does from the first, adds
-//! no information.
+//! A label has the optimizer, the learning rate and the master weights wherever configurations differ in them. Beyond
+//! that it has the fewest keys that make it unique: a key that follows from another, as the final rate of a schedule
+//! does from the first, adds no information.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -126,7 +126,8 @@ fn says(config: &RunFile) -> Says {
     says
 }
 
-/// A configuration's value of a key, in short form; none if formats and optimizer already say it, or if the key has no effect.
+/// A configuration's value of a key, in short form; none if formats and optimizer already say it, or if the key has no
+/// effect.
 pub(super) fn distinction(config: &RunFile, key: &str) -> Option<String> {
     let is_said = SAID.contains(&key) || key == "optimizer.name";
     let has_effect = config.is_quantized() || !key.starts_with("quant.");

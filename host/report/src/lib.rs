@@ -1,8 +1,8 @@
 //! Comparison and report of run folders: `compare` and `report`.
 //!
-//! [`find`] reads run folders, valid or damaged; [`group`] groups runs that differ only in their seed; [`compare`] tests
-//! differences; [`tables`] and [`table`] write the results in five formats; [`page`] makes the report, a page in one file. This
-//! crate does not train, does not write into run folders, and does not need plugins.
+//! [`find`] reads run folders, valid or damaged; [`group`] groups runs that differ only in their seed; [`compare`]
+//! tests differences; [`tables`] and [`table`] write the results in five formats; [`page`] makes the report, a page in
+//! one file. This crate does not train, does not write into run folders, and does not need plugins.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
 //! Formats ranked by role, from the `observe/*` metrics of a run, which may be unquantized.
 //!
-//! Values are means over the steps that measured, magnitudes and ranges the largest. Formats are ranked by signal to noise, which
-//! depends on the scales that the run assumed; overflow and underflow are those without scales.
+//! Values are means over the steps that measured, magnitudes and ranges the largest. Formats are ranked by signal to
+//! noise, which depends on the scales that the run assumed; overflow and underflow are those without scales.
 
 use std::collections::BTreeSet;
 

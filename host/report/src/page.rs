@@ -1,9 +1,9 @@
 //! The report: one page in one file, which needs no network and sends no data.
 //!
-//! The template escapes all values, drawings escape their texts, and tables travel as JSON whose `<` are written as escapes, so
-//! that no name can end a script. Charts are visible without a script; the page's own shows values, hides and sorts. If markup
-//! gets through nevertheless, the page's `policy` keeps the browser from running it. A live page is the same one: its script
-//! asks the server that sent it for updates.
+//! The template escapes all values, drawings escape their texts, and tables travel as JSON whose `<` are written as
+//! escapes, so that no name can end a script. Charts are visible without a script; the page's own shows values, hides
+//! and sorts. If markup gets through nevertheless, the page's `policy` keeps the browser from running it. A live page
+//! is the same one: its script asks the server that sent it for updates.
 
 mod cards;
 mod facts;

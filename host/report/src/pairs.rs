@@ -79,8 +79,8 @@ pub(super) fn pairs(runs: &[Run], a: &Group, b: &Group) -> Vec<Pair> {
     a.runs.iter().filter_map(pair).collect()
 }
 
-/// Tests pairs of groups, those with at least two common seeds: returns the number of tested pairs, and those that differ
-/// significantly.
+/// Tests pairs of groups, those with at least two common seeds: returns the number of tested pairs, and those that
+/// differ significantly.
 pub(super) fn separated(
     runs: &[Run],
     groups: &[Group],

@@ -13,8 +13,8 @@ pub const POWER: f64 = 0.8;
 /// Panels of Simpson's rule; even.
 const PANELS: usize = 4000;
 
-/// The smallest true difference that a two-sided paired test of this level finds with probability [`POWER`], for `n` differences
-/// of this standard deviation; missing with one, and where it is not finite.
+/// The smallest true difference that a two-sided paired test of this level finds with probability [`POWER`], for `n`
+/// differences of this standard deviation; missing with one, and where it is not finite.
 #[must_use]
 pub fn detectable(n: usize, sd: f64, level: f64) -> Option<f64> {
     let freedom = n.checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
@@ -65,8 +65,8 @@ fn power(freedom: f64, noncentrality: f64, critical: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// R's manual of `power.t.test`: n = 20, delta = 1, sd = 1 has the power 0.8689528; power 0.9 needs n = 22.02110. Both of two
-    /// groups, so with 2 n - 2 degrees of freedom and the noncentrality sqrt(n / 2).
+    /// R's manual of `power.t.test`: n = 20, delta = 1, sd = 1 has the power 0.8689528; power 0.9 needs n = 22.02110.
+    /// Both of two groups, so with 2 n - 2 degrees of freedom and the noncentrality sqrt(n / 2).
     #[test]
     fn power_of_r() {
         for (n, expected) in [(20.0, 0.868_952_8), (22.021_10, 0.9)] {

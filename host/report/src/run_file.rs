@@ -43,7 +43,8 @@ pub(super) const STATES: &str = "optimizer.states.";
 /// The rounding of states unless the run file names another.
 const NEAREST: &str = "nearest-even";
 
-/// A data set without the folder it is in, which differs between machines; data of the same name are told apart by their fingerprint.
+/// A data set without the folder it is in, which differs between machines; data of the same name are told apart by
+/// their fingerprint.
 fn without_folder(data: &str) -> String {
     match data.split_once(':') {
         Some((kind, path)) => {
@@ -102,7 +103,8 @@ impl RunFile {
         self.keys.is_empty()
     }
 
-    /// True if anything is rounded to a format: operands, by layer, by site or on a schedule, or the optimizer's states.
+    /// True if anything is rounded to a format: operands, by layer, by site or on a schedule, or the optimizer's
+    /// states.
     #[must_use]
     pub fn is_quantized(&self) -> bool {
         let is_number = |value: &str| value.parse::<f64>().is_ok() || ["true", "false"].contains(&value);
@@ -183,8 +185,8 @@ fn flatten(key: &str, value: &toml::Value, keys: &mut BTreeMap<String, String>) 
     }
 }
 
-/// A short name of the storage of an optimizer's state: `E4M3/128`, the format and its block; `E4M3/128 stochastic`, if it is not
-/// rounded to nearest. `None` for a table with other keys.
+/// A short name of the storage of an optimizer's state: `E4M3/128`, the format and its block; `E4M3/128 stochastic`, if
+/// it is not rounded to nearest. `None` for a table with other keys.
 fn stored_as(table: &toml::Table) -> Option<String> {
     let known = |key: &String| ["format", "block", "rounding"].contains(&key.as_str());
     let format = table.get("format")?.as_str().filter(|_| table.keys().all(known))?;

@@ -10,9 +10,9 @@ struct Bucket {
     sum: f64,
 }
 
-/// A metric over steps. Of every bucket of steps the least and the largest value stay, so that no peak is lost; a bucket
-/// is one step until there are more rows than buckets. Buckets begin at multiples of their length, which is a power of two: those
-/// of two curves match although one lacks rows.
+/// A metric over steps. Of every bucket of steps the least and the largest value stay, so that no peak is lost; a
+/// bucket is one step until there are more rows than buckets. Buckets begin at multiples of their length, which is a
+/// power of two: those of two curves match although one lacks rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     buckets: Vec<Bucket>,
@@ -47,8 +47,8 @@ impl Series {
         }
     }
 
-    /// Takes in the value of a step, of steps in rising order. NaN and infinities have no place on a curve: the first is
-    /// remembered.
+    /// Takes in the value of a step, of steps in rising order. NaN and infinities have no place on a curve: the first
+    /// is remembered.
     pub fn add(&mut self, step: u64, value: f64) {
         if !value.is_finite() {
             self.not_finite.get_or_insert(step);
@@ -103,8 +103,8 @@ impl Series {
         found
     }
 
-    /// Means over equal numbers of steps, at most `count`, each at the first of these: curves of the same steps match, where both have
-    /// finite values.
+    /// Means over equal numbers of steps, at most `count`, each at the first of these: curves of the same steps match,
+    /// where both have finite values.
     #[must_use]
     pub fn means(&self, count: usize) -> Vec<(u64, f64)> {
         let mut thin = self.clone();

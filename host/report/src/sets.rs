@@ -1,9 +1,9 @@
 //! Sets of comparable configurations: those of the same data, model and length, and a baseline for each.
 //!
-//! In a set, configurations are sorted into treatments, which differ in rounding or in the optimizer, and settings, which differ
-//! in any other key, such as the learning rate. A treatment is compared with the unquantized one of the same optimizer: at the
-//! same setting if they share one, the best with the best if they share several, and each at its own best if they share none. The
-//! best has the lowest mean final loss.
+//! In a set, configurations are sorted into treatments, which differ in rounding or in the optimizer, and settings,
+//! which differ in any other key, such as the learning rate. A treatment is compared with the unquantized one of the
+//! same optimizer: at the same setting if they share one, the best with the best if they share several, and each at its
+//! own best if they share none. The best has the lowest mean final loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,7 +70,8 @@ pub(super) struct Contrast {
     pub is_tested: bool,
 }
 
-/// Every set, and for each configuration its contrast, if it has one. `named` is the configuration that a user chose as baseline.
+/// Every set, and for each configuration its contrast, if it has one. `named` is the configuration that a user chose as
+/// baseline.
 pub(super) fn sets(runs: &[Run], groups: &[Group], named: Option<usize>) -> (Vec<Set>, Vec<Contrast>) {
     let config = |group: usize| &runs[groups[group].runs[0]].config;
     let mut by_key: BTreeMap<Vec<(&str, &str)>, Vec<usize>> = BTreeMap::new();
@@ -114,8 +115,8 @@ pub(super) fn sets(runs: &[Run], groups: &[Group], named: Option<usize>) -> (Vec
     (sets, contrasts)
 }
 
-/// Gives runs whose run files name the same data the fingerprint of their tokens as a key, if these differ: a file may have changed
-/// between two runs. A run that does not record the fingerprint is then in a set of its own.
+/// Gives runs whose run files name the same data the fingerprint of their tokens as a key, if these differ: a file may
+/// have changed between two runs. A run that does not record the fingerprint is then in a set of its own.
 pub(super) fn tell_data_apart(runs: &mut [Run]) {
     runs.iter_mut().for_each(|run| run.config.set_fingerprint(None));
     let mut known: BTreeMap<Keys<'_>, BTreeSet<&str>> = BTreeMap::new();

@@ -84,8 +84,8 @@ pub struct Status {
     pub tokens_per_s: Option<f64>,
     /// Parameters of the model.
     pub parameters: Option<u64>,
-    /// Bits per value of weights, activations and gradients of linear layers, their blocks' scales included: `8.25/8.25/8`, once for
-    /// each kind of layer.
+    /// Bits per value of weights, activations and gradients of linear layers, their blocks' scales included:
+    /// `8.25/8.25/8`, once for each kind of layer.
     pub bits: Option<String>,
     /// The formats of the operands of linear layers, one entry for each kind of layer.
     pub kinds: Vec<LayerKind>,

@@ -19,7 +19,8 @@ pub(super) struct Tail {
     /// Device and inode: a file that is replaced is read from its start.
     identity: Option<(u64, u64)>,
     offset: u64,
-    /// The last line before `offset`. The second replacement of a file can have the inode of the first file, but not this line there.
+    /// The last line before `offset`. The second replacement of a file can have the inode of the first file, but not
+    /// this line there.
     last: Vec<u8>,
     header: Vec<String>,
 }

@@ -16,8 +16,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Removes the folder's files, and the folders that were made for it. If it held an earlier part of the run, removes temporary files
-    /// only.
+    /// Removes the folder's files, and the folders that were made for it. If it held an earlier part of the run,
+    /// removes temporary files only.
     pub(crate) fn remove(&self) {
         if self.reopened {
             return reserve::remove(&self.path);

@@ -32,8 +32,8 @@ impl Claim {
         }
     }
 
-    /// Writes the end of the run and its progress into `run.json`, and the end into `events.jsonl`. If the run had already ended, its status
-    /// stays and the error is added to its faults. All other values stay as last written.
+    /// Writes the end of the run and its progress into `run.json`, and the end into `events.jsonl`. If the run had
+    /// already ended, its status stays and the error is added to its faults. All other values stay as last written.
     ///
     /// # Errors
     /// Another process has taken the folder, or it cannot be written.

@@ -24,7 +24,8 @@ pub struct CsvFiles {
 }
 
 impl CsvFiles {
-    /// The files that a run file's first csv sink names, else the default ones. A name that leaves the run folder does not count.
+    /// The files that a run file's first csv sink names, else the default ones. A name that leaves the run folder does
+    /// not count.
     #[must_use]
     pub fn of(config: &Table) -> Self {
         let mut sinks = config.get("sink").and_then(Value::as_array).into_iter().flatten();

@@ -47,7 +47,8 @@ pub struct RunFolder {
     claim: Claim,
     /// The open folder, at any path. None where folders cannot be opened.
     held: Option<File>,
-    /// Keeps other processes out. The system releases it however this process ends. None where the file system has no locks.
+    /// Keeps other processes out. The system releases it however this process ends. None where the file system has no
+    /// locks.
     _lock: Option<File>,
 }
 
@@ -131,8 +132,8 @@ impl RunFolder {
         path.to_str().is_some() && path.join(STATUS).is_file()
     }
 
-    /// Takes the folder of a resumed run, and removes temporary files of its earlier processes. Waits up to two seconds for a
-    /// process that is running it, because one that was killed may take a moment to end.
+    /// Takes the folder of a resumed run, and removes temporary files of its earlier processes. Waits up to two seconds
+    /// for a process that is running it, because one that was killed may take a moment to end.
     ///
     /// # Errors
     /// Another process uses the folder.
@@ -193,7 +194,8 @@ impl RunFolder {
         })
     }
 
-    /// Writes a file of the folder for the last time, into the reserved space, which is then used up: complete or not at all.
+    /// Writes a file of the folder for the last time, into the reserved space, which is then used up: complete or not
+    /// at all.
     ///
     /// # Errors
     /// The folder has become read-only, or the disk is full and no space was reserved, or too little.
@@ -224,8 +226,8 @@ impl RunFolder {
         }
     }
 
-    /// Discards the claim of a run that never started: removes its files. The folder was empty, and the status file keeps other
-    /// runs out, so all files belong to this run.
+    /// Discards the claim of a run that never started: removes its files. The folder was empty, and the status file
+    /// keeps other runs out, so all files belong to this run.
     pub fn discard(self) {
         self.claim.remove();
     }
@@ -264,8 +266,8 @@ fn lock_patiently(path: &Path) -> Result<Option<File>, Diagnostic> {
     }
 }
 
-/// Locks a folder until the file is closed, by a file in it: on NFS, locks of folders do not reach other nodes. `None` where the file
-/// system has no locks, or the file cannot be made. `taken` is the error if another process holds it.
+/// Locks a folder until the file is closed, by a file in it: on NFS, locks of folders do not reach other nodes. `None`
+/// where the file system has no locks, or the file cannot be made. `taken` is the error if another process holds it.
 pub fn lock(path: &Path, taken: &str) -> Result<Option<File>, Diagnostic> {
     let Ok(file) = File::options().create(true).append(true).open(path.join(LOCK)) else { return Ok(None) };
     match file.try_lock() {

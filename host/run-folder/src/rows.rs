@@ -1,8 +1,9 @@
-//! The rows of a run's CSV files, one at a time: as the csv sink writes them, and as a crash or another program leaves them.
+//! The rows of a run's CSV files, one at a time: as the csv sink writes them, and as a crash or another program leaves
+//! them.
 //!
-//! A last line without its line break is still being written and is left out. Rows of another length, or whose step is no
-//! number or does not rise, are left out and counted. A file without rows by step is refused. Memory is bounded by the
-//! longest record, and a record that never ends is refused.
+//! A last line without its line break is still being written and is left out. Rows of another length, or whose step is
+//! no number or does not rise, are left out and counted. A file without rows by step is refused. Memory is bounded by
+//! the longest record, and a record that never ends is refused.
 
 use std::{
     cell::Cell,

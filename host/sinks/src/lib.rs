@@ -1,9 +1,10 @@
 //! Sinks: every record and event goes to every sink, each with a thread and a bounded queue of its own.
 //!
-//! The training thread does not wait for a slow, hanging or dead sink. A full queue drops new rows until it has space, so that
-//! queued rows stay in order. Opening, the state for a checkpoint and finishing have a deadline. A sink that fails or misses a
-//! deadline is closed: it gets no more rows, and nothing waits for it again. Missing rows are counted, and reported when the loss
-//! begins and at the end; they do not end the run. The module `worker` is the thread of one sink.
+//! The training thread does not wait for a slow, hanging or dead sink. A full queue drops new rows until it has space,
+//! so that queued rows stay in order. Opening, the state for a checkpoint and finishing have a deadline. A sink that
+//! fails or misses a deadline is closed: it gets no more rows, and nothing waits for it again. Missing rows are
+//! counted, and reported when the loss begins and at the end; they do not end the run. The module `worker` is the
+//! thread of one sink.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -87,8 +88,8 @@ impl Sinks {
         self.workers.iter().map(Worker::counts).collect()
     }
 
-    /// Sends the closing values, ends the sinks and waits for them, each up to its deadline. Returns the counts of rows and
-    /// events, and the faults of the whole run.
+    /// Sends the closing values, ends the sinks and waits for them, each up to its deadline. Returns the counts of rows
+    /// and events, and the faults of the whole run.
     pub fn finish(
         self,
         summary: &[(MetricId, f64)],

@@ -1,7 +1,7 @@
 //! The states of sinks for a checkpoint: requested on the training thread, awaited on another.
 //!
-//! The request is in a sink's queue after all earlier rows, so an answer also means that the sink has processed those. A sink
-//! that does not answer within its deadline is closed: it is awaited once, not at every checkpoint.
+//! The request is in a sink's queue after all earlier rows, so an answer also means that the sink has processed those.
+//! A sink that does not answer within its deadline is closed: it is awaited once, not at every checkpoint.
 
 use std::{
     sync::{

@@ -100,7 +100,8 @@ fn process() {
     }
 }
 
-/// Runs a part; unless it is to end, kills it a moment after so many accepted steps. The number of steps accepted in all.
+/// Runs a part; unless it is to end, kills it a moment after so many accepted steps. The number of steps accepted in
+/// all.
 fn run(folder: &Path, resume_step: Option<u64>, part: u64, end: u64, kill: Option<(usize, Duration)>) -> u64 {
     let _ = fs::remove_file(folder.join(ACCEPTED));
     let mut command = Command::new(env::current_exe().unwrap());

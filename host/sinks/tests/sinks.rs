@@ -1,7 +1,7 @@
 //! Sinks in a run: a log call never waits for a sink, and every loss is counted and reported.
 //!
-//! `cargo xtask test -p altgrad-sinks --test sinks -- --nocapture` prints how long the calls took. Needs the staged plugins
-//! and fixtures: `cargo xtask test` says where they are.
+//! `cargo xtask test -p altgrad-sinks --test sinks -- --nocapture` prints how long the calls took. Needs the staged
+//! plugins and fixtures: `cargo xtask test` says where they are.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -60,8 +60,8 @@ pub(super) fn is_plain(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "._+-".contains(letter)
 }
 
-/// Every value below a table, by its dotted key in the run file, in the file's order. A key may be written with its dots in
-/// quotes.
+/// Every value below a table, by its dotted key in the run file, in the file's order. A key may be written with its
+/// dots in quotes.
 pub(super) fn leaves(table: &Table, at: &str, source: &Source) -> Vec<Assignment> {
     fn walk(table: &Table, key: &str, at: &str, found: &mut Vec<Assignment>) {
         for (name, value) in table {

@@ -1,4 +1,5 @@
-//! The largest stable rate: a bisection on a logarithmic scale. It assumes that rates above an unstable one are unstable.
+//! The largest stable rate: a bisection on a logarithmic scale. It assumes that rates above an unstable one are
+//! unstable.
 
 use serde::Serialize;
 
@@ -8,8 +9,8 @@ use super::{
     successive_halving::Trial,
 };
 
-/// The largest stable rate of a group: training is stable if it is completed with a held-out loss that is finite and below
-/// that of the initial weights, and was not found to diverge.
+/// The largest stable rate of a group: training is stable if it is completed with a held-out loss that is finite and
+/// below that of the initial weights, and was not found to diverge.
 #[derive(Debug, Clone, Serialize)]
 pub struct Stable {
     /// As in [`super::successive_halving::Tuned`].
@@ -24,7 +25,8 @@ pub struct Stable {
     pub smallest_unstable: Option<f64>,
     /// The trials.
     pub trials: Vec<Trial>,
-    /// True if a trial was interrupted, or its stability is unknown: this is not the final answer, and the next start of the sweep continues.
+    /// True if a trial was interrupted, or its stability is unknown: this is not the final answer, and the next start
+    /// of the sweep continues.
     pub broken: bool,
 }
 

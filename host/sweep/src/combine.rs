@@ -202,8 +202,8 @@ impl SweepMatrix {
         error
     }
 
-    /// The keys that give a combination the rate `value` under `key`. `train.min_lr` stays the fraction of `train.lr` that it is
-    /// in the combination, unless the matrix sets it there or the schedule is constant, which has none.
+    /// The keys that give a combination the rate `value` under `key`. `train.min_lr` stays the fraction of `train.lr`
+    /// that it is in the combination, unless the matrix sets it there or the schedule is constant, which has none.
     ///
     /// # Errors
     /// The combination itself does not load.

@@ -137,8 +137,8 @@ impl SweepFolder {
         Err(Diagnostic::config(message).at(task.folder.display()).hint(OTHER_NAME))
     }
 
-    /// Writes the run's resolved run file, from which its processes run. Call [`Self::check`] before: the file of a run that has begun
-    /// then changes only in the path of a sweep that was moved.
+    /// Writes the run's resolved run file, from which its processes run. Call [`Self::check`] before: the file of a run
+    /// that has begun then changes only in the path of a sweep that was moved.
     ///
     /// # Errors
     /// The disk's error.

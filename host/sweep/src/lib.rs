@@ -1,12 +1,13 @@
-//! Sweeps: a matrix of runs over a base run file. Each run is done once, however often the sweep is stopped, killed or restarted.
+//! Sweeps: a matrix of runs over a base run file. Each run is done once, however often the sweep is stopped, killed or
+//! restarted.
 //!
-//! [`matrix`] reads the file, [`combine`] makes its combinations and their run files, [`folder`] keeps the run file of a started
-//! run, [`launch`] runs processes, [`outcome`] reads the outcome of a run, `search` finds rates by trials ([`successive_halving`]
-//! the best, [`bisection`] the largest stable one; [`rates`] lists the tried values), and [`result`] is the result of the sweep.
-//! Nothing is written before every combination has been checked.
+//! [`matrix`] reads the file, [`combine`] makes its combinations and their run files, [`folder`] keeps the run file of
+//! a started run, [`launch`] runs processes, [`outcome`] reads the outcome of a run, `search` finds rates by trials
+//! ([`successive_halving`] the best, [`bisection`] the largest stable one; [`rates`] lists the tried values), and
+//! [`result`] is the result of the sweep. Nothing is written before every combination has been checked.
 //!
-//! The state of a sweep is its run folders (and `trial_results`): a run is completed if its folder's status is, and a started run
-//! resumes from its last checkpoint.
+//! The state of a sweep is its run folders (and `trial_results`): a run is completed if its folder's status is, and a
+//! started run resumes from its last checkpoint.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -123,8 +124,8 @@ impl From<Diagnostic> for Halt {
 /// Completes a matrix whose combinations `check_run` accepts.
 ///
 /// # Errors
-/// The matrix or a combination is refused, before anything is written; or the sweep's folder cannot be written. Runs that fail
-/// are in the results.
+/// The matrix or a combination is refused, before anything is written; or the sweep's folder cannot be written. Runs
+/// that fail are in the results.
 pub fn sweep(path: &Path, options: &SweepOptions, check_run: CheckRun<'_>) -> Result<Results, Diagnostic> {
     let matrix = SweepMatrix::read(path)?;
     let combinations = matrix.combinations()?;

@@ -1,8 +1,8 @@
 //! The matrix file: a base run file, axes and exclusions; read and checked as far as possible without plugins.
 //!
-//! Its tables are read in `axes`. `[axes]` holds lists of values under dotted keys of the run file, and lists of tables under names of their own: entries
-//! whose keys change together. What the combinations are: `combine`. What rates are tried: `[tune]` and `[stable]`, in
-//! `rates`.
+//! Its tables are read in `axes`. `[axes]` holds lists of values under dotted keys of the run file, and lists of tables
+//! under names of their own: entries whose keys change together. What the combinations are: `combine`. What rates are
+//! tried: `[tune]` and `[stable]`, in `rates`.
 
 use std::path::{Path, PathBuf};
 

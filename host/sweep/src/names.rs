@@ -1,8 +1,8 @@
 //! Names of runs: a part for each axis, in the matrix file's order.
 //!
-//! A part is an entry's label, a string, or a number after the last word of its key (`lr0.003`; seeds are `s1`). If several
-//! axes hold strings, the key's last word precedes those too, to distinguish them. A name depends on the run's own values
-//! and on the set of axes: added or removed values leave the names of other runs unchanged.
+//! A part is an entry's label, a string, or a number after the last word of its key (`lr0.003`; seeds are `s1`). If
+//! several axes hold strings, the key's last word precedes those too, to distinguish them. A name depends on the run's
+//! own values and on the set of axes: added or removed values leave the names of other runs unchanged.
 
 use toml::Value;
 

@@ -1,5 +1,5 @@
-//! The facts of a run folder that a sweep needs: `run.json`, and for runs of earlier versions the first evaluation in `events.jsonl`.
-//! Missing or half-written events are `None`; a damaged `run.json` is the run's error.
+//! The facts of a run folder that a sweep needs: `run.json`, and for runs of earlier versions the first evaluation in
+//! `events.jsonl`. Missing or half-written events are `None`; a damaged `run.json` is the run's error.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -87,8 +87,8 @@ impl Outcome {
         }
     }
 
-    /// The outcome for a run that continues to step `until`: one that was completed before that step is not completed. Its process may
-    /// have failed before it wrote a status of its own.
+    /// The outcome for a run that continues to step `until`: one that was completed before that step is not completed.
+    /// Its process may have failed before it wrote a status of its own.
     #[must_use]
     pub(crate) fn up_to(mut self, until: u64) -> Self {
         if self.state == OutcomeState::Completed && self.steps < until {

@@ -14,7 +14,8 @@ const MOST_POINTS: usize = 100;
 pub struct TuneSection {
     /// The key that is tuned, a positive number. With `train.lr`, `train.min_lr` stays the same part of it.
     pub key: String,
-    /// The seed of all trials. Default: the base's. A seed that no run has keeps the choice independent of the measurement.
+    /// The seed of all trials. Default: the base's. A seed that no run has keeps the choice independent of the
+    /// measurement.
     pub seed: Option<u64>,
     /// The values, or `from`, `to` and `points`.
     pub values: Vec<f64>,
@@ -24,8 +25,8 @@ pub struct TuneSection {
     pub to: Option<f64>,
     /// The number of values in the grid.
     pub points: Option<usize>,
-    /// Steps after which the worse half of the remaining trials ends; the others resume from their checkpoints. Default: none,
-    /// every trial is a whole run.
+    /// Steps after which the worse half of the remaining trials ends; the others resume from their checkpoints.
+    /// Default: none, every trial is a whole run.
     pub rungs: Vec<u64>,
 }
 
@@ -55,8 +56,8 @@ pub struct StableSection {
     pub from: f64,
     /// The upper end. Default: 1.
     pub to: f64,
-    /// The search ends when the smallest unstable value found is at most this many times the largest stable one. Default:
-    /// 1.25.
+    /// The search ends when the smallest unstable value found is at most this many times the largest stable one.
+    /// Default: 1.25.
     pub ratio: f64,
 }
 

@@ -1,5 +1,5 @@
-//! The result of a sweep: `sweep.json`, rewritten after every batch, and tables for people. Runs have the matrix's order;
-//! they are not ranked.
+//! The result of a sweep: `sweep.json`, rewritten after every batch, and tables for people. Runs have the matrix's
+//! order; they are not ranked.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -150,8 +150,8 @@ impl Results {
         parts.join("\n")
     }
 
-    /// The properties in which the runs differ (host, device, threads, libraries, data), one sentence each: comparisons of such
-    /// runs need care.
+    /// The properties in which the runs differ (host, device, threads, libraries, data), one sentence each: comparisons
+    /// of such runs need care.
     fn unlike(&self) -> Vec<String> {
         let mut first: BTreeMap<(&str, String), (&str, &str)> = BTreeMap::new();
         let mut said: BTreeMap<&str, String> = BTreeMap::new();

@@ -1,8 +1,9 @@
-//! Rates found by trials: the best of a grid, by whole runs or successive halving, and the largest stable one by bisection.
+//! Rates found by trials: the best of a grid, by whole runs or successive halving, and the largest stable one by
+//! bisection.
 //!
-//! A trial is a run of its own with the stated seed, without sinks and measurements, which change nothing in the training. It keeps the
-//! measurements and thresholds of alerts if one of them switches casts.
-//! Groups, the combinations without their seeds, are searched side by side.
+//! A trial is a run of its own with the stated seed, without sinks and measurements, which change nothing in the
+//! training. It keeps the measurements and thresholds of alerts if one of them switches casts. Groups, the combinations
+//! without their seeds, are searched side by side.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{AlertsSection, CastPhase, CastTrigger, CurvatureSection, RunConfig, ShadowSection};

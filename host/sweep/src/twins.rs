@@ -1,8 +1,8 @@
 //! Runs compared with their twins: the baseline's run of the same seed and otherwise the same combination.
 //!
 //! During a sweep each run is compared with its twin at the same steps, and a run that is worse is reported once.
-//! Losses are read from the files of the csv sink; a run without one is not watched. A file that cannot be read when its run has ended is
-//! reported.
+//! Losses are read from the files of the csv sink; a run without one is not watched. A file that cannot be read when
+//! its run has ended is reported.
 
 use std::{
     collections::BTreeMap,
@@ -34,8 +34,8 @@ pub(super) struct Twins {
 }
 
 impl Twins {
-    /// The twins of combinations whose folders are in `folder`. `baseline` is the part of a name that the baseline's have; none: no
-    /// run has a twin.
+    /// The twins of combinations whose folders are in `folder`. `baseline` is the part of a name that the baseline's
+    /// have; none: no run has a twin.
     pub fn new(combinations: &[Combination], folder: &Path, baseline: Option<&str>) -> Self {
         let twin_of = |own: &Combination| {
             let baseline = baseline?;

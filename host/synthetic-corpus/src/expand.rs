@@ -1,8 +1,9 @@
 //! Replaces the placeholders of a phrase by the facts of the act and by fresh draws.
 //!
-//! A placeholder is a name in braces. It is replaced by a fact of the act (`{this}`, `{thing}`), a value drawn anew (`{tonnes}`,
-//! `{later}`, `{#3-30}` for a number in a range), a reference to an article of the same act (`{art}`) or another phrase table
-//! (see `lexicon::alternatives`), whose phrases may hold placeholders in turn. An unknown name is not replaced, which a test checks.
+//! A placeholder is a name in braces. It is replaced by a fact of the act (`{this}`, `{thing}`), a value drawn anew
+//! (`{tonnes}`, `{later}`, `{#3-30}` for a number in a range), a reference to an article of the same act (`{art}`) or
+//! another phrase table (see `lexicon::alternatives`), whose phrases may hold placeholders in turn. An unknown name is
+//! not replaced, which a test checks.
 
 use super::context::Context;
 use super::identity::{self, ActKind};

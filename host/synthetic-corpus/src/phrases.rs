@@ -1,7 +1,8 @@
 //! Reads the phrase tables, text files in `phrases`.
 //!
-//! `[name]` begins a section. `table: a | b` adds phrases to a table of the section; after `table:` alone, each indented line
-//! is a phrase. A line that begins with `#` is a comment. Phrases may hold placeholders in braces, which `expand` replaces.
+//! `[name]` begins a section. `table: a | b` adds phrases to a table of the section; after `table:` alone, each
+//! indented line is a phrase. A line that begins with `#` is a comment. Phrases may hold placeholders in braces, which
+//! `expand` replaces.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -1,8 +1,8 @@
 //! The report's page, live, for a browser on this machine.
 //!
-//! The server listens on 127.0.0.1 and answers only requests that have its token and name it as their host, so that other
-//! users and pages of other sites have no access. It reads run folders and writes nothing. The module `news` follows the runs while a
-//! browser is connected, `pages` updates the page, and `answer` handles requests.
+//! The server listens on 127.0.0.1 and answers only requests that have its token and name it as their host, so that
+//! other users and pages of other sites have no access. It reads run folders and writes nothing. The module `news`
+//! follows the runs while a browser is connected, `pages` updates the page, and `answer` handles requests.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

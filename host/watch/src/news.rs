@@ -1,7 +1,8 @@
-//! The events for browsers: every second the progress of the runs, and from time to time a notice that charts have changed.
+//! The events for browsers: every second the progress of the runs, and from time to time a notice that charts have
+//! changed.
 //!
-//! Nothing is read while no browser is connected. Readings and charts each take at most a two-hundredth of a core, unless a reading takes
-//! longer than a two-hundredth of the longest pause.
+//! Nothing is read while no browser is connected. Readings and charts each take at most a two-hundredth of a core,
+//! unless a reading takes longer than a two-hundredth of the longest pause.
 
 use std::{
     path::PathBuf,
@@ -18,8 +19,8 @@ use tokio::sync::{mpsc, watch};
 
 /// The time between two readings of the runs.
 const LOOK: Duration = Duration::from_secs(1);
-/// The pause between two looks, as a multiple of a look's time; and the longest. The first look reads whole files, and a busy
-/// machine makes any look long: neither may silence the page.
+/// The pause between two looks, as a multiple of a look's time; and the longest. The first look reads whole files, and
+/// a busy machine makes any look long: neither may silence the page.
 const LOOK_SHARE: u32 = 200;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The shortest time between two renewals of the charts, and the shortest as a multiple of one's time.

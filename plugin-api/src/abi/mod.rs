@@ -2,8 +2,8 @@
 //!
 //! Each library has one frozen root module: every field is in the first prefix, and later additions are string-named
 //! extensions ([`PluginModule::get_extension`]). Instances are trait objects whose methods take the views and plain
-//! structs of this crate. The adapters behind them ([`mod@crate::adapters`]) are generated for every plugin, catch its panics
-//! and refuse to call a poisoned instance.
+//! structs of this crate. The adapters behind them ([`mod@crate::adapters`]) are generated for every plugin, catch its
+//! panics and refuse to call a poisoned instance.
 //!
 //! Only the host and test suites use this module directly.
 

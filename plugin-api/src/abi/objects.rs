@@ -1,7 +1,7 @@
 //! The object interfaces: one per plugin kind, and one for the host's services to optimizers.
 //!
-//! Methods mirror [`Format`](crate::Format), [`Optimizer`](crate::Optimizer) and [`Sink`](crate::Sink), whose contracts, threads
-//! and errors apply; views are borrowed for the call.
+//! Methods mirror [`Format`](crate::Format), [`Optimizer`](crate::Optimizer) and [`Sink`](crate::Sink), whose
+//! contracts, threads and errors apply; views are borrowed for the call.
 
 // The mirrored traits document the interfaces; abi_stable generates undocumented items.
 #![allow(missing_docs, non_camel_case_types, missing_debug_implementations)]
@@ -99,8 +99,8 @@ pub trait OptimizerAbi: Send + Sync {
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> RResult<ROption<KernelText>, PluginError>;
 }
 
-/// Operations on tensors, which are handles, `[rows, columns]` f32 each. No handle is reused. An unknown or freed handle, or one
-/// of another call, is an error. The host frees the remaining tensors at the end of the call.
+/// Operations on tensors, which are handles, `[rows, columns]` f32 each. No handle is reused. An unknown or freed
+/// handle, or one of another call, is an error. The host frees the remaining tensors at the end of the call.
 #[sabi_trait]
 pub trait ServicesAbi: Send + Sync {
     fn shape(&self, x: u64) -> RResult<[u64; 2], PluginError>;

@@ -1,7 +1,8 @@
 //! The format contract: a number format of up to 16 bits per code.
 //!
-//! Definitions (rounding, special values, spacing, code coordinate) follow the project's numerics page; each method names the ones
-//! it needs. Calls come from any thread, several at a time on disjoint parts of one tensor, so a format keeps no mutable state.
+//! Definitions (rounding, special values, spacing, code coordinate) follow the project's numerics page; each method
+//! names the ones it needs. Calls come from any thread, several at a time on disjoint parts of one tensor, so a format
+//! keeps no mutable state.
 
 use crate::{
     Config, Conventions, Descriptor, FormatSpec, KernelOp, KernelTarget, KernelText, PluginError,
@@ -30,19 +31,20 @@ pub trait Format: Send + Sync + Sized + 'static {
 
     /// The target of scales, and the thresholds of rounding to nearest. `[main-thread]`
     ///
-    /// The default suits formats with the same precision over their range: amax becomes the largest value, and rounding to nearest
-    /// uses midpoints.
+    /// The default suits formats with the same precision over their range: amax becomes the largest value, and rounding
+    /// to nearest uses midpoints.
     fn conventions(&self) -> Conventions {
         Conventions::default()
     }
 
     /// Rounds `src` to the format's grid and writes real values (not codes) to `dst`:
-    /// `dst[i] = round(src[i] * scale) * inverse`, two f32 multiplications by the scale of the element's block and its inverse.
+    /// `dst[i] = round(src[i] * scale) * inverse`, two f32 multiplications by the scale of the element's block and its
+    /// inverse.
     ///
-    /// NaN stays NaN and is counted. ±Inf and values beyond the largest finite code saturate; more than [two ULPs](crate::format::OVERFLOW_ULPS) beyond
-    /// it they count as overflow. A value that rounds to zero keeps its sign. `histogram`, if not empty, has 2^bits counters, one
-    /// per code; counts are added to them.
-    /// Shapes: `src`, `dst` `[n]` f32, disjoint; borrowed for the call. `[any-thread]`
+    /// NaN stays NaN and is counted. ±Inf and values beyond the largest finite code saturate; more than
+    /// [two ULPs](crate::format::OVERFLOW_ULPS) beyond it they count as overflow. A value that rounds to zero keeps its
+    /// sign. `histogram`, if not empty, has 2^bits counters, one per code; counts are added to them. Shapes: `src`,
+    /// `dst` `[n]` f32, disjoint; borrowed for the call. `[any-thread]`
     ///
     /// # Errors
     /// [`ErrorKind::UNSUPPORTED`](crate::ErrorKind::UNSUPPORTED) for a rounding mode that is unsupported or unknown.

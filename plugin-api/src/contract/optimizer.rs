@@ -27,8 +27,8 @@ pub struct Step<'a> {
 
 /// An optimizer.
 ///
-/// Threads: `[any-thread]`; the host may update different parameters from several threads at once. All mutable data are in the state
-/// buffers. A method that panics poisons its instance.
+/// Threads: `[any-thread]`; the host may update different parameters from several threads at once. All mutable data are
+/// in the state buffers. A method that panics poisons its instance.
 pub trait Optimizer: Send + Sync + Sized + 'static {
     /// Name, version, hyper-parameters.
     const DESCRIPTOR: Descriptor;
@@ -48,12 +48,12 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
         Scope::WHOLE
     }
 
-    /// The rule that updates a parameter, in a few words for the run's record: `adamw: not quantized`. `grid` is the grid of the
-    /// later updates, without scales. Empty: the optimizer has one rule only. `[main-thread]`
+    /// The rule that updates a parameter, in a few words for the run's record: `adamw: not quantized`. `grid` is the
+    /// grid of the later updates, without scales. Empty: the optimizer has one rule only. `[main-thread]`
     ///
     /// # Errors
-    /// [`ErrorKind::UNSUPPORTED`](crate::ErrorKind::UNSUPPORTED): the optimizer cannot update such a parameter; the host refuses the
-    /// run and shows the reason.
+    /// [`ErrorKind::UNSUPPORTED`](crate::ErrorKind::UNSUPPORTED): the optimizer cannot update such a parameter; the
+    /// host refuses the run and shows the reason.
     fn rule(&self, param: &ParamInfo<'_>, grid: Option<Grid<'_>>) -> Result<String, PluginError> {
         let _ = (param, grid);
         Ok(String::new())
@@ -82,9 +82,9 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
         Err(PluginError::unsupported(format!("`{}` is not updated with services", step.info.name)))
     }
 
-    /// The kernels that perform [`Self::step`] on a device, in launch order; the last one updates. `None`: there are none for this
-    /// parameter, and the host updates it in main memory. Called for each update, with the grid of the whole parameter.
-    /// `[any-thread]`
+    /// The kernels that perform [`Self::step`] on a device, in launch order; the last one updates. `None`: there are
+    /// none for this parameter, and the host updates it in main memory. Called for each update, with the grid of the
+    /// whole parameter. `[any-thread]`
     ///
     /// # Errors
     /// As [`Self::step`].

@@ -1,14 +1,14 @@
 //! The sink contract: destinations of metrics.
 //!
-//! A sink has a thread of its own and a bounded queue, so it may block; it never runs on the training thread. Calls come in this
-//! order: `open`, then any of `log`, `histogram`, `alert`, `state`, then `summary`, `finish`.
+//! A sink has a thread of its own and a bounded queue, so it may block; it never runs on the training thread. Calls
+//! come in this order: `open`, then any of `log`, `histogram`, `alert`, `state`, then `summary`, `finish`.
 
 use crate::{Alert, Config, Descriptor, Histogram, Metric, PluginError, RunInfo, RunOutcome};
 
 /// A destination of metrics.
 ///
-/// Threads: `[sink-thread]` all methods but `new`; one call at a time. A method that panics poisons its instance: the host
-/// reports it and continues training without the sink.
+/// Threads: `[sink-thread]` all methods but `new`; one call at a time. A method that panics poisons its instance: the
+/// host reports it and continues training without the sink.
 pub trait Sink: Send + Sized + 'static {
     /// Name, version, options.
     const DESCRIPTOR: Descriptor;
@@ -23,12 +23,12 @@ pub trait Sink: Send + Sized + 'static {
     ///
     /// # Errors
     /// The sink cannot write; the host refuses to start the run. [`ErrorKind::GAP`](crate::ErrorKind::GAP) if rows that
-    /// [`RunInfo::state`] counts are missing or changed: the host reports and stores the message, and calls again with an empty
-    /// state, to continue with the existing rows.
+    /// [`RunInfo::state`] counts are missing or changed: the host reports and stores the message, and calls again with
+    /// an empty state, to continue with the existing rows.
     fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError>;
 
-    /// Writes one row. Steps ascend, and each occurs once. An accepted row must survive a crash of the process right after the
-    /// call returns. `[sink-thread]`
+    /// Writes one row. Steps ascend, and each occurs once. An accepted row must survive a crash of the process right
+    /// after the call returns. `[sink-thread]`
     ///
     /// # Errors
     /// The reason why the row is lost; the host reports it and closes the sink.
@@ -52,9 +52,9 @@ pub trait Sink: Send + Sized + 'static {
         Ok(())
     }
 
-    /// The state that a resumed run needs and that the run folder lacks, or may hold in an older version than the checkpoint.
-    /// Checkpoints store it as opaque bytes. The host requests it after the last row of the checkpoint's step. Empty by default.
-    /// Store no secrets: users copy checkpoints. `[sink-thread]`
+    /// The state that a resumed run needs and that the run folder lacks, or may hold in an older version than the
+    /// checkpoint. Checkpoints store it as opaque bytes. The host requests it after the last row of the checkpoint's
+    /// step. Empty by default. Store no secrets: users copy checkpoints. `[sink-thread]`
     ///
     /// # Errors
     /// As [`Sink::log`].

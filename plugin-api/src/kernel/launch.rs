@@ -3,7 +3,8 @@
 use crate::{ErrorKind, InfoKind, KernelText, MergeRule, PluginError, QuantStats};
 
 impl KernelText {
-    /// The info block of a launch. `scalars` are bit patterns; `buffer_lens` are in elements, in the order of the buffers.
+    /// The info block of a launch. `scalars` are bit patterns; `buffer_lens` are in elements, in the order of the
+    /// buffers.
     ///
     /// # Errors
     /// `UNSUPPORTED` for an entry of the recipe that is unknown to this version, or for a missing value.

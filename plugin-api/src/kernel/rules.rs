@@ -1,5 +1,5 @@
-//! The rules of the project's own update kernels, shared by the generator of their texts (`plugins/kernel-kit`) and the optimizers
-//! (`plugins/optimizer-kit`). Nothing here crosses the boundary; other plugins have variants of their own.
+//! The rules of the project's own update kernels, shared by the generator of their texts (`plugins/kernel-kit`) and the
+//! optimizers (`plugins/optimizer-kit`). Nothing here crosses the boundary; other plugins have variants of their own.
 
 use crate::KernelOp;
 

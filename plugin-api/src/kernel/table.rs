@@ -1,8 +1,8 @@
 //! A plugin's kernel texts as a table, and the choice among them.
 //!
-//! A program writes the table (the project's own is `plugins/kernel-kit`), the plugin includes it and returns the result
-//! of [`find`]. Texts are kept deflated: dozens of them would be larger than the rest of a plugin. Nothing here crosses
-//! the boundary.
+//! A program writes the table (the project's own is `plugins/kernel-kit`), the plugin includes it and returns the
+//! result of [`find`]. Texts are kept deflated: dozens of them would be larger than the rest of a plugin. Nothing here
+//! crosses the boundary.
 
 use crate::{
     ErrorKind, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, KernelTarget, KernelText,

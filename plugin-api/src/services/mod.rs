@@ -1,11 +1,12 @@
-//! Host services: for optimizers whose update is more than one pass over elements, with norms or matrix products for example.
+//! Host services: for optimizers whose update is more than one pass over elements, with norms or matrix products for
+//! example.
 //!
-//! Tensors remain with the host, in main memory or on a GPU. A plugin holds [`Matrix`]es, handles without elements, and requests
-//! operations on them. Every tensor has two axes: a parameter of rank 2 keeps its shape, any other is one row. Only [`Matrix::read`]
-//! waits for the device. All elements are f32.
+//! Tensors remain with the host, in main memory or on a GPU. A plugin holds [`Matrix`]es, handles without elements, and
+//! requests operations on them. Every tensor has two axes: a parameter of rank 2 keeps its shape, any other is one row.
+//! Only [`Matrix::read`] waits for the device. All elements are f32.
 //!
-//! An optimizer declares [`Scope::SERVICES`](crate::Scope::SERVICES) for a parameter and gets a [`ServiceStep`]. [`plain`] computes
-//! the same in main memory by plain loops, for tests.
+//! An optimizer declares [`Scope::SERVICES`](crate::Scope::SERVICES) for a parameter and gets a [`ServiceStep`].
+//! [`plain`] computes the same in main memory by plain loops, for tests.
 
 pub use crate::service_ops::{Axes, MapOp, ReduceOp, ZipOp};
 use crate::{
@@ -18,7 +19,8 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
-/// A matrix of the host, `[rows, columns]` f32. Dropping it frees its memory, unless it is the parameter, its gradient or a state.
+/// A matrix of the host, `[rows, columns]` f32. Dropping it frees its memory, unless it is the parameter, its gradient
+/// or a state.
 #[derive(Debug)]
 pub struct Matrix<'a> {
     services: Services<'a>,
@@ -121,8 +123,8 @@ impl<'a> Matrix<'a> {
         self.services.made(self.services.0.affine(self.handle, factor, term))
     }
 
-    /// A function of this matrix' elements and another's, whose extents are the same or 1: one row, column or element is
-    /// broadcast.
+    /// A function of this matrix' elements and another's, whose extents are the same or 1: one row, column or element
+    /// is broadcast.
     ///
     /// # Errors
     /// Other extents, or an unknown function.
@@ -215,7 +217,8 @@ pub struct ServiceStep<'a> {
     pub param: Matrix<'a>,
     /// The gradient, accumulated and clipped; read-only.
     pub grad: Matrix<'a>,
-    /// The states in the order of [`Optimizer::states`](crate::Optimizer::states), of the parameter's shape, assignable.
+    /// The states in the order of [`Optimizer::states`](crate::Optimizer::states), of the parameter's shape,
+    /// assignable.
     pub states: Vec<Matrix<'a>>,
     /// Learning rate and update count.
     pub scalars: StepScalars,

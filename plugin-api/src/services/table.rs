@@ -1,7 +1,7 @@
 //! The host's side of services: handles to tensors, every check, and the guard; [`Compute`] is the implementation.
 //!
-//! No request of a plugin panics: unknown, freed and foreign handles, extents that do not fit and unknown operations are errors
-//! with a message. A panic of the tensor library becomes an error too.
+//! No request of a plugin panics: unknown, freed and foreign handles, extents that do not fit and unknown operations
+//! are errors with a message. A panic of the tensor library becomes an error too.
 
 use std::{
     collections::BTreeMap,

@@ -1,8 +1,9 @@
 //! Speed of fake quantization, as a multiple of the time that copying the same array takes.
 //!
-//! `cargo bench -p altgrad-format-kit`. Each measurement is a copy and a quantization right after it, so that other work of the
-//! machine affects both; criterion reports the quantization, the table at the end compares the medians, and the fastest of each.
-//! Quantization goes in parts of 65536 elements, as in the host; a copy is one `copy_from_slice` per thread.
+//! `cargo bench -p altgrad-format-kit`. Each measurement is a copy and a quantization right after it, so that other
+//! work of the machine affects both; criterion reports the quantization, the table at the end compares the medians, and
+//! the fastest of each. Quantization goes in parts of 65536 elements, as in the host; a copy is one `copy_from_slice`
+//! per thread.
 
 #[path = "../../benches/times.rs"]
 mod times;

@@ -1,9 +1,9 @@
 //! Quantization of slices on the CPU: scaling, rounding, statistics.
 //!
 //! One thread, no allocation. Slices are taken in pieces that stay in the first-level cache: a loop rounds and looks
-//! (`piece.rs`), and where it saw something out of the ordinary a slow one looks again (`exact.rs`). f64 sums depend on how
-//! the caller splits a tensor, within their tolerance, but not on threads. Rounding itself is in [`crate::round`], random
-//! words in [`crate::random`].
+//! (`piece.rs`), and where it saw something out of the ordinary a slow one looks again (`exact.rs`). f64 sums depend on
+//! how the caller splits a tensor, within their tolerance, but not on threads. Rounding itself is in [`crate::round`],
+//! random words in [`crate::random`].
 
 use altgrad_plugin_api::{ErrorKind, PluginError, QuantParams, QuantStats, Rounding, Scales};
 
@@ -17,7 +17,8 @@ use crate::{
     simd,
 };
 
-/// Runs `$body` with `$mode` naming the type of a [`Rounding`]: the choice is made once per call. An unknown mode is an error.
+/// Runs `$body` with `$mode` naming the type of a [`Rounding`]: the choice is made once per call. An unknown mode is an
+/// error.
 macro_rules! with_mode {
     ($rounding:expr, $mode:ident => $body:expr) => {
         match $rounding {
@@ -71,8 +72,8 @@ pub fn fake_quant<const E: u32, const M: u32>(
 /// `dst[i] = code(round(src[i] * scale))`; contract as [`Format::encode`](altgrad_plugin_api::Format::encode).
 ///
 /// # Errors
-/// `VALUE` for NaN in a format without NaN (codes before it are written), `SHAPE` if lengths do not fit, `UNSUPPORTED` for
-/// an unknown rounding mode.
+/// `VALUE` for NaN in a format without NaN (codes before it are written), `SHAPE` if lengths do not fit, `UNSUPPORTED`
+/// for an unknown rounding mode.
 pub fn encode<const E: u32, const M: u32>(
     rounder: &Rounder<E, M>,
     src: &[f32],

@@ -1,8 +1,8 @@
 //! Common code of number formats: the minifloat grid, rounding to it, random bits, and a complete `Format`.
 //!
-//! A format crate names itself ([`MinifloatName`]) and exports [`MinifloatFormat`] with its two bit counts; everything else is
-//! derived from them at compile time, so that each crate gets a kernel of its own. This crate does not depend on tensors or
-//! threads. Kernels for devices are texts, which `cargo xtask kernels` writes (`kernel_texts`).
+//! A format crate names itself ([`MinifloatName`]) and exports [`MinifloatFormat`] with its two bit counts; everything
+//! else is derived from them at compile time, so that each crate gets a kernel of its own. This crate does not depend
+//! on tensors or threads. Kernels for devices are texts, which `cargo xtask kernels` writes (`kernel_texts`).
 //!
 //! ```
 //! use altgrad_format_kit::{MinifloatFormat, MinifloatName};
@@ -24,8 +24,8 @@
 //! # fn main() { let _: Option<Plugin> = None; }
 //! ```
 //!
-//! See also: [`mod@grid`] for the values of a format, [`round`] for the four rounding modes, [`random`] for stochastic rounding's
-//! bits, [`cpu`] for the loops over slices.
+//! See also: [`mod@grid`] for the values of a format, [`round`] for the four rounding modes, [`random`] for stochastic
+//! rounding's bits, [`cpu`] for the loops over slices.
 
 #![deny(missing_docs)]
 

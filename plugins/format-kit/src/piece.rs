@@ -1,9 +1,9 @@
 //! Rounding a piece of a slice, with statistics, in one loop that vectorises.
 //!
-//! Elements are taken in groups, each element of a group with accumulators of its own, and every step is the same for all
-//! of a group: a compiler makes each a few instructions of any vector width, and the width changes no result. (It does so
-//! for plain loops over arrays, but not for `array::map`.) Products are summed in f32, which is exact enough for short
-//! chains of ordinary numbers; [`Seen::ordinary`] tells whether they were.
+//! Elements are taken in groups, each element of a group with accumulators of its own, and every step is the same for
+//! all of a group: a compiler makes each a few instructions of any vector width, and the width changes no result. (It
+//! does so for plain loops over arrays, but not for `array::map`.) Products are summed in f32, which is exact enough
+//! for short chains of ordinary numbers; [`Seen::ordinary`] tells whether they were.
 
 use altgrad_plugin_api::QuantStats;
 
@@ -32,8 +32,8 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// The statistics; `None` if there was something this way does not see rightly: NaN, infinities, products too large or
-    /// too small for f32.
+    /// The statistics; `None` if there was something this way does not see rightly: NaN, infinities, products too large
+    /// or too small for f32.
     pub(crate) fn ordinary(&self) -> Option<QuantStats> {
         let fits = |sum: f64, is_zero: bool| is_zero || (SMALLEST_SUM..f64::INFINITY).contains(&sum);
         let sums_fit = fits(self.x2, self.amax == 0)
@@ -58,7 +58,8 @@ pub(crate) trait LaneScales: Copy {
     fn of(&self, group: usize) -> [Group<f32>; 2];
 }
 
-/// `dst[i] = round(src[i] * scale) * inverse`; with `CODES` their codes go to `histogram`, zero for a NaN without a code.
+/// `dst[i] = round(src[i] * scale) * inverse`; with `CODES` their codes go to `histogram`, zero for a NaN without a
+/// code.
 ///
 /// Less than 2^32 elements. `words` are for modes that use them: a group for each of `src`.
 #[inline(always)]

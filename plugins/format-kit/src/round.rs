@@ -99,8 +99,8 @@ impl Mode for Stochastic {
     #[inline(always)]
     fn round<const E: u32, const M: u32>(magnitude: u32, word: u32) -> u32 {
         let below = binades_below::<E>(magnitude);
-        // Shifted left by 32 less the number of dropped bits, only those remain. f32 subnormals have no implicit bit, but
-        // in formats where that bit would remain they lie far below any value that a word rounds up.
+        // Shifted left by 32 less the number of dropped bits, only those remain. f32 subnormals have no implicit bit,
+        // but in formats where that bit would remain they lie far below any value that a word rounds up.
         let significand = (magnitude & (BINADE - 1)) | BINADE;
         let exact = below.min(9 + M);
         let wide = (below - exact).min(31);
@@ -201,8 +201,8 @@ impl<const E: u32, const M: u32> Rounder<E, M> {
         let bits = value.to_bits();
         let magnitude = bits & MAGNITUDE;
         let emin = emin_field(E) * BINADE;
-        // Exponent field and significand are the code, but for a constant, once subnormal numbers have a binade of their
-        // own below the first: adding 2^emin aligns them (f32's own are aligned already).
+        // Exponent field and significand are the code, but for a constant, once subnormal numbers have a binade of
+        // their own below the first: adding 2^emin aligns them (f32's own are aligned already).
         let subnormal = (f32::from_bits(magnitude) + f32::from_bits(emin)).to_bits() - BINADE;
         let aligned = if E < 8 && magnitude < emin { subnormal } else { magnitude };
         let code = (aligned >> (23 - M)) - ((emin_field(E) - 1) << M);

@@ -1,7 +1,7 @@
 //! Scales of a piece of a slice, laid out as its loops read them.
 //!
-//! If blocks begin and end between groups of [`LANES`] elements, each group has one scale; this holds for a tensor's one
-//! scale, for blocks of 16, 32 and 128, and for tiles. Elsewhere (columns, odd rows) each element has its own.
+//! If blocks begin and end between groups of [`LANES`] elements, each group has one scale; this holds for a tensor's
+//! one scale, for blocks of 16, 32 and 128, and for tiles. Elsewhere (columns, odd rows) each element has its own.
 
 use std::ops::Range;
 

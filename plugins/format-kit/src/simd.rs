@@ -1,7 +1,7 @@
 //! The loops of this crate, compiled for each width of SIMD registers; the CPU decides when they are called.
 //!
-//! Plugins are built for any x86-64 (or another CPU) and need not be built again. Results are bit-identical on every CPU: the
-//! loops fix the order of additions, and nothing is fused.
+//! Plugins are built for any x86-64 (or another CPU) and need not be built again. Results are bit-identical on every
+//! CPU: the loops fix the order of additions, and nothing is fused.
 
 use multiversion::multiversion;
 

@@ -35,8 +35,8 @@ const LAYOUTS: [Blocks; 15] = [
 const CALLS: [(usize, usize); 7] =
     [(0, ELEMENTS), (1, 2100), (16, 2048), (2048, 4101), (3007, 2), (4099, 300), (6145, 4)];
 
-/// A piece of any bits and one of values around 1, with NaN, infinities and subnormals among them; then values around 1 only,
-/// whose statistics are taken the fast way.
+/// A piece of any bits and one of values around 1, with NaN, infinities and subnormals among them; then values around 1
+/// only, whose statistics are taken the fast way.
 fn inputs() -> Vec<f32> {
     let mut random = Random(21);
     let special = [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e-40, -0.0, f32::MAX];
@@ -55,7 +55,8 @@ fn pairs(blocks: Blocks) -> Vec<[f32; 2]> {
     (0..blocks.count(ELEMENTS as u64)).map(scale).map(|scale| [scale, 1.0 / scale]).collect()
 }
 
-/// The results of calls over a slice: bits of values, statistics, histogram, codes of all but NaN, bits of their values.
+/// The results of calls over a slice: bits of values, statistics, histogram, codes of all but NaN, bits of their
+/// values.
 struct Made {
     values: Vec<u32>,
     stats: QuantStats,

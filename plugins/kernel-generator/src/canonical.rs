@@ -1,8 +1,8 @@
 //! Kernel texts without the parts that differ between two runs of cubecl on the same source.
 //!
-//! Two things do, and neither has a meaning. The last eight digits of an entry function's name hash a `TypeId`, which depends on the
-//! compiler and on the crate. In CUDA text the shared arrays of a kernel take their names in the order of a hash table, which is seeded
-//! anew in each process. Everything else is kept, so any other difference is one.
+//! Two things do, and neither has a meaning. The last eight digits of an entry function's name hash a `TypeId`, which
+//! depends on the compiler and on the crate. In CUDA text the shared arrays of a kernel take their names in the order
+//! of a hash table, which is seeded anew in each process. Everything else is kept, so any other difference is one.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The committed kernel texts: their list, and their generation.
 //!
-//! All minifloats share the texts of `format-kit`, and all optimizers those of `optimizer-kit`. A test compares the committed files
-//! with the generated ones, as far as cubecl is reproducible ([`canonical`]).
+//! All minifloats share the texts of `format-kit`, and all optimizers those of `optimizer-kit`. A test compares the
+//! committed files with the generated ones, as far as cubecl is reproducible ([`canonical`]).
 
 mod canonical;
 

@@ -1,15 +1,16 @@
 //! Device kernels of number formats, and of optimizers, turned into text.
 //!
-//! A format defines its rounding ([`Rounder`]), this crate has the rest of the kernel, and [`Texts`] compiles it with cubecl to
-//! CUDA C++ and WGSL, for vectors of 4 and of 1, with a description of its launch. [`Minifloat`] rounds to all minifloats: their
-//! texts are `format-kit`'s. An optimizer of the project defines its update rules, and [`Texts::of_updates`] compiles them.
+//! A format defines its rounding ([`Rounder`]), this crate has the rest of the kernel, and [`Texts`] compiles it with
+//! cubecl to CUDA C++ and WGSL, for vectors of 4 and of 1, with a description of its launch. [`Minifloat`] rounds to
+//! all minifloats: their texts are `format-kit`'s. An optimizer of the project defines its update rules, and
+//! [`Texts::of_updates`] compiles them.
 //!
-//! No plugin of the project depends on this crate, not even as a build dependency: cubecl takes minutes to compile. The texts are
-//! committed as two files, `src/kernel_texts.rs` and `src/kernel_texts.deflate`. `cargo xtask kernels` writes them
-//! (`plugins/kernel-generator`), and `tests/kernels` compares them with the output of this crate.
+//! No plugin of the project depends on this crate, not even as a build dependency: cubecl takes minutes to compile. The
+//! texts are committed as two files, `src/kernel_texts.rs` and `src/kernel_texts.deflate`. `cargo xtask kernels` writes
+//! them (`plugins/kernel-generator`), and `tests/kernels` compares them with the output of this crate.
 //!
-//! For a format elsewhere that is not a minifloat, write a program of a few lines, or a build script with this crate as a build
-//! dependency:
+//! For a format elsewhere that is not a minifloat, write a program of a few lines, or a build script with this crate as
+//! a build dependency:
 //!
 //! ```
 //! // src/kernel.rs
@@ -42,8 +43,8 @@
 //! }
 //! ```
 //!
-//! See also: [`rounder`] for the part of a format, [`kernels`] and [`update`] for the computations, [`recipe`] for arguments,
-//! `plugin-api`'s `kernel` module for the contract of the text and of the table.
+//! See also: [`rounder`] for the part of a format, [`kernels`] and [`update`] for the computations, [`recipe`] for
+//! arguments, `plugin-api`'s `kernel` module for the contract of the text and of the table.
 
 mod expand;
 pub mod kernels;

@@ -1,8 +1,8 @@
 //! Rounding to any minifloat, which scalars describe: one text serves all of them.
 //!
 //! An f32 magnitude is `significand * 2^(exponent-150)`, with `exponent` its exponent field and
-//! `significand < 2^24`. The grid's spacing there is `2^shift` in those units: `shift = 23 - M` for normal results, more
-//! below. Rounding gives a number of such steps.
+//! `significand < 2^24`. The grid's spacing there is `2^shift` in those units: `shift = 23 - M` for normal results,
+//! more below. Rounding gives a number of such steps.
 
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;

@@ -46,7 +46,8 @@ impl Mode {
 }
 
 /// The numbers of a format's grid, which its plugin sets when the text is requested:
-/// [`GridConstants`](altgrad_plugin_api::kernel::table::GridConstants). All but the largest are for [`Rounder`]s that use them.
+/// [`GridConstants`](altgrad_plugin_api::kernel::table::GridConstants). All but the largest are for [`Rounder`]s that
+/// use them.
 #[derive(CubeType, Clone, Copy)]
 pub struct Grid {
     /// f32 bits of the largest finite value, at which the kernel saturates.
@@ -62,8 +63,8 @@ pub struct Grid {
 /// A number format's rounding, for use in a kernel. Magnitudes are the bits of an f32 without its sign.
 ///
 /// `value` gets every magnitude there is. What it gives for NaN is ignored; from the largest finite value on (infinity
-/// included) anything at least as large is right, for the kernel saturates. A variant that gives up its largest codes to
-/// infinity or NaN therefore needs no code of its own.
+/// included) anything at least as large is right, for the kernel saturates. A variant that gives up its largest codes
+/// to infinity or NaN therefore needs no code of its own.
 #[cube]
 pub trait Rounder: 'static + Send + Sync {
     /// A magnitude rounded to the grid, as a magnitude. `word` is uniform random bits for [`Mode::Stochastic`].

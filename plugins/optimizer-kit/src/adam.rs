@@ -1,7 +1,7 @@
 //! Adam's options, and the factors of one update that follow from them.
 //!
-//! The order of operations is that of PyTorch's `torch.optim.AdamW` for `beta1 > 0.5`; factors are computed in f64 and rounded to f32
-//! once. Refuses beta = 1, where moments never forget and bias correction divides by zero.
+//! The order of operations is that of PyTorch's `torch.optim.AdamW` for `beta1 > 0.5`; factors are computed in f64 and
+//! rounded to f32 once. Refuses beta = 1, where moments never forget and bias correction divides by zero.
 
 use altgrad_plugin_api::{Config, OptionSpec, ParamInfo, PluginError, StateSpec, StepScalars};
 
@@ -52,8 +52,8 @@ impl Adam {
     /// The least eps.
     pub const LEAST_EPS: f64 = 1e-30;
 
-    /// The term that keeps the denominator above zero, in f32: with 0, an element without a gradient so far would become 0/0. `default` is in
-    /// units of the gradient that goes into the moments.
+    /// The term that keeps the denominator above zero, in f32: with 0, an element without a gradient so far would
+    /// become 0/0. `default` is in units of the gradient that goes into the moments.
     #[must_use]
     pub const fn eps(default: f64) -> OptionSpec {
         OptionSpec::float("eps", default).range(Self::LEAST_EPS, 1.0).help(

@@ -1,7 +1,8 @@
-//! A parameter, its gradient and its states, checked to fit together; [`Buffers`] are those of Adam, and the loop over them.
+//! A parameter, its gradient and its states, checked to fit together; [`Buffers`] are those of Adam, and the loop over
+//! them.
 //!
-//! The loop is compiled for each width of SIMD registers; the CPU decides when it is called. Plugins are built for any x86-64 (or another
-//! CPU) and need not be built again. Results are bit-identical on every CPU: nothing is fused.
+//! The loop is compiled for each width of SIMD registers; the CPU decides when it is called. Plugins are built for any
+//! x86-64 (or another CPU) and need not be built again. Results are bit-identical on every CPU: nothing is fused.
 
 use altgrad_plugin_api::{PluginError, Scales, Step};
 use multiversion::multiversion;

@@ -1,8 +1,8 @@
 //! The geometry of a minifloat by bit arithmetic: f32's own bits are a code coordinate, only finer.
 //!
-//! From `2^emin` on, the bits of an f32 count `2^(23-M)` steps a code, so going along the grid is adding integers, exact to the
-//! last bit. Up to `2^(emin+1)` on either side of zero the grid is even, and going along it is adding f32 numbers. A step goes
-//! `2^(8+M) - 1` codes at most: from end to end, unless there are 8 exponent bits.
+//! From `2^emin` on, the bits of an f32 count `2^(23-M)` steps a code, so going along the grid is adding integers,
+//! exact to the last bit. Up to `2^(emin+1)` on either side of zero the grid is even, and going along it is adding f32
+//! numbers. A step goes `2^(8+M) - 1` codes at most: from end to end, unless there are 8 exponent bits.
 
 use altgrad_plugin_api::grid::MinifloatGrid;
 

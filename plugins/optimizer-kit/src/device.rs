@@ -1,7 +1,8 @@
 //! This crate's rules on a device: their texts, and their numbers.
 //!
-//! All optimizers share the texts (`kernel_texts`), whose sources are those of `kernel-kit`, which defines the words of a step. All of them are computed here, as for [`crate::rule`], so that
-//! a device's step has bit-identical factors. Only minifloats have descriptions: tables go through main memory.
+//! All optimizers share the texts (`kernel_texts`), whose sources are those of `kernel-kit`, which defines the words of
+//! a step. All of them are computed here, as for [`crate::rule`], so that a device's step has bit-identical factors.
+//! Only minifloats have descriptions: tables go through main memory.
 
 use altgrad_plugin_api::{
     Blocks, FormatSpec, Grid, KernelOp, KernelTarget, KernelText, Launch, ParamInfo, PluginError, Scales,
@@ -74,8 +75,8 @@ impl PlainStep {
     }
 }
 
-/// The codes of a grid; `amount` times the inverse of an element's scale is the factor of spacings. `None` for tables, and where
-/// f32 has no normal numbers for it.
+/// The codes of a grid; `amount` times the inverse of an element's scale is the factor of spacings. `None` for tables,
+/// and where f32 has no normal numbers for it.
 ///
 /// # Errors
 /// The format does not exist.
@@ -101,10 +102,11 @@ pub fn chart(grid: Grid<'_>) -> Result<Option<Description>, PluginError> {
     Ok(chart.map(|chart| Description::new(grid, 1.0, chart.words().map(f32::to_bits))))
 }
 
-/// AdamW's step times `amount * (S / mean S)^p`: the mean first. `None` as [`codes`], for more than 2^27 elements, and where a block
-/// rounds to zero, which texts do not leave out of the mean.
+/// AdamW's step times `amount * (S / mean S)^p`: the mean first. `None` as [`codes`], for more than 2^27 elements, and
+/// where a block rounds to zero, which texts do not leave out of the mean.
 ///
-/// The device adds up the exponents of spacings in stored units; the contribution of the scales to the mean is computed here.
+/// The device adds up the exponents of spacings in stored units; the contribution of the scales to the mean is computed
+/// here.
 ///
 /// # Errors
 /// The format does not exist.

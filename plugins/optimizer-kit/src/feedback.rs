@@ -1,8 +1,8 @@
 //! Error feedback (Seide et al., Interspeech 2014) for weights that are stored without a master copy.
 //!
-//! Error feedback: the part of a weight that the rounding of its last update lost is added to the weight before the next update.
-//! The host writes the lost part into a state; an optimizer asks for that state with [`ErrorFeedback::states`] and takes it back
-//! with [`ErrorFeedback::apply`].
+//! Error feedback: the part of a weight that the rounding of its last update lost is added to the weight before the
+//! next update. The host writes the lost part into a state; an optimizer asks for that state with
+//! [`ErrorFeedback::states`] and takes it back with [`ErrorFeedback::apply`].
 
 use altgrad_plugin_api::{Config, OptionSpec, ParamInfo, PluginError, ServiceStep, StateSpec, Step, ZipOp};
 

@@ -68,8 +68,8 @@ fn named(text: &str) -> Result<FormatSpec, PluginError> {
     minifloat(e, m, domain).map(FormatSpec::Minifloat)
 }
 
-/// The domain of a bare name, as the shipped formats have it: OCP's two, IEEE 754's half, bfloat16 and E5M6, and all codes finite
-/// for the rest.
+/// The domain of a bare name, as the shipped formats have it: OCP's two, IEEE 754's half, bfloat16 and E5M6, and all
+/// codes finite for the rest.
 fn canonical(e: u32, m: u32) -> Domain {
     match (e, m) {
         (4, 3) => Domain::FN,

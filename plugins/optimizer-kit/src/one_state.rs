@@ -1,7 +1,7 @@
 //! Optimizers that keep one state: the update of an element, and the loop.
 //!
-//! [`update`] runs a rule over a parameter, as [`Buffers::update`](crate::Buffers::update) does for Adam's two states: one pass, compiled for several
-//! SIMD widths. A NaN in any input becomes a NaN in the weight.
+//! [`update`] runs a rule over a parameter, as [`Buffers::update`](crate::Buffers::update) does for Adam's two states:
+//! one pass, compiled for several SIMD widths. A NaN in any input becomes a NaN in the weight.
 
 use multiversion::multiversion;
 

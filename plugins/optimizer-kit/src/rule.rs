@@ -1,7 +1,7 @@
 //! The update of one element.
 //!
-//! Weights and gradients are in the parameter's own units; geometries and charts speak of stored units, `x = scale * w`, whose
-//! product must be finite.
+//! Weights and gradients are in the parameter's own units; geometries and charts speak of stored units,
+//! `x = scale * w`, whose product must be finite.
 
 use std::{f32::consts::LN_2, ops::Range};
 
@@ -10,7 +10,8 @@ use altgrad_plugin_api::Scales;
 pub use crate::geometry::Geometry;
 use crate::{Moments, exp::exp, geometry::sum_log2_spacing, whole::round};
 
-/// One element's update, in two halves: the length of a step, and its result. A NaN in any input becomes a NaN in the weight.
+/// One element's update, in two halves: the length of a step, and its result. A NaN in any input becomes a NaN in the
+/// weight.
 pub trait ElementRule {
     /// True if both halves are long chains of dependent operations: they then run in loops of their own.
     const LONG: bool = false;
@@ -76,7 +77,8 @@ impl<G: Geometry> Factor for Spacing<G> {
     }
 }
 
-/// Largest scale of a block with a value. Casts give larger ones to blocks of zeros, for E4M3 scales of 0, and at the lower end of f32.
+/// Largest scale of a block with a value. Casts give larger ones to blocks of zeros, for E4M3 scales of 0, and at the
+/// lower end of f32.
 const LARGEST_SCALE: f32 = f32::from_bits((126 + 127) << 23);
 
 /// True for the scale of a block that rounds to zero: its spacing is far below that of any value, and says nothing.
@@ -222,9 +224,9 @@ impl<F: Factor> ElementRule for ScaledGradient<F> {
 
 /// Adam on the code coordinate `u` of the weight, whose gradient is `S(w) * g`.
 ///
-/// Decay, in weight units, comes after the gradient and before the step: S is that of the weight where the gradient was taken, and
-/// the step starts from the weight after decay. A coordinate that reaches an end of the grid stays there and loses its momentum
-/// outward.
+/// Decay, in weight units, comes after the gradient and before the step: S is that of the weight where the gradient was
+/// taken, and the step starts from the weight after decay. A coordinate that reaches an end of the grid stays there and
+/// loses its momentum outward.
 #[derive(Debug, Clone, Copy)]
 pub struct OnChart<C> {
     /// The factor of decay.

@@ -1,8 +1,9 @@
 //! The asinh chart: a code coordinate that is smooth through zero and at binade edges.
 //!
-//! `u = (2^M / ln 2) * asinh(x / b)` with `b = 2^emin / ln 2`, so `S = (ln 2 / 2^M) * sqrt(x^2 + b^2)`. A step goes 62 binades at most. No asinh is computed: from
-//! `sinh(a + d) = sinh(a) * e^d + sinh(d) / (sinh(a) + cosh(a))`, a step needs `e^d` and `sinh d` only,
-//! and nothing cancels when it leads inward, as it would in the theorem of addition. Only minifloats have one.
+//! `u = (2^M / ln 2) * asinh(x / b)` with `b = 2^emin / ln 2`, so `S = (ln 2 / 2^M) * sqrt(x^2 + b^2)`. A step goes 62
+//! binades at most. No asinh is computed: from `sinh(a + d) = sinh(a) * e^d + sinh(d) / (sinh(a) + cosh(a))`, a step
+//! needs `e^d` and `sinh d` only, and nothing cancels when it leads inward, as it would in the theorem of addition.
+//! Only minifloats have one.
 
 use std::f32::consts::LN_2;
 

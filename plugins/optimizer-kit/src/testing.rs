@@ -1,5 +1,5 @@
-//! Helpers for tests of an optimizer: an instance from options, a parameter with its states between steps, and a recorded run to
-//! follow.
+//! Helpers for tests of an optimizer: an instance from options, a parameter with its states between steps, and a
+//! recorded run to follow.
 
 use altgrad_plugin_api::{
     Blocks, Config, ConfigValue, FormatSpec, Grid, Optimizer, ParamInfo, PluginError, Scales, StateSpec,
@@ -109,7 +109,8 @@ impl Param {
         self.step_in_parts(optimizer, lr, update, grad, usize::MAX)
     }
 
-    /// One update, `part` elements a call. With [`Scope::ELEMENTS`](altgrad_plugin_api::Scope::ELEMENTS) that makes no difference.
+    /// One update, `part` elements a call. With [`Scope::ELEMENTS`](altgrad_plugin_api::Scope::ELEMENTS) that makes no
+    /// difference.
     ///
     /// # Errors
     /// The optimizer's error.
@@ -139,8 +140,8 @@ impl Param {
     }
 }
 
-/// Ways to split a matrix with rows of `columns` elements into blocks: rows (channels), parts of rows, columns, tiles, and
-/// consecutive elements independent of rows.
+/// Ways to split a matrix with rows of `columns` elements into blocks: rows (channels), parts of rows, columns, tiles,
+/// and consecutive elements independent of rows.
 #[must_use]
 pub const fn layouts(columns: u64) -> [Blocks; 5] {
     [

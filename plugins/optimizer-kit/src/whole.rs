@@ -1,4 +1,5 @@
-//! Rounding to whole numbers without a conversion: Rust's conversion saturates, which takes longer than the rest of a loop.
+//! Rounding to whole numbers without a conversion: Rust's conversion saturates, which takes longer than the rest of a
+//! loop.
 
 /// Added to a small number, it leaves a whole one in the low bits.
 const SHIFT: f32 = 1.5 * (1 << 23) as f32;

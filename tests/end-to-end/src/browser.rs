@@ -1,8 +1,8 @@
 //! A page in a headless chromium, and its visible content.
 //!
-//! The page is in a frame of the requested width, because windows have a minimum, and a script in the copy of the page inspects it
-//! once its charts are drawn. The script's answer leaves the browser in the dumped document. The page's own policy applies: the
-//! script's checksum is added to it, and refusals by the policy are among the errors.
+//! The page is in a frame of the requested width, because windows have a minimum, and a script in the copy of the page
+//! inspects it once its charts are drawn. The script's answer leaves the browser in the dumped document. The page's own
+//! policy applies: the script's checksum is added to it, and refusals by the policy are among the errors.
 
 use std::{
     fs,

@@ -1,5 +1,6 @@
-//! Follows the hints of refusals as a user would: a hint that names a key with a value, a key to remove, or a name that was meant is
-//! applied to the run file, which is then read again. A hint is a dead end if this leads to a refusal of a kind that was there before.
+//! Follows the hints of refusals as a user would: a hint that names a key with a value, a key to remove, or a name that
+//! was meant is applied to the run file, which is then read again. A hint is a dead end if this leads to a refusal of a
+//! kind that was there before.
 
 use std::collections::BTreeSet;
 

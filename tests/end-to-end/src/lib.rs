@@ -1,6 +1,7 @@
 //! The bench the end-to-end tests share: a staged host in a scratch folder, and the outcome of a run of it.
 //!
-//! Tests find the staged host through `ALTGRAD_STAGE`, which `cargo xtask test` sets; without it they fail with a message.
+//! Tests find the staged host through `ALTGRAD_STAGE`, which `cargo xtask test` sets; without it they fail with a
+//! message.
 
 // A test bench: failing loudly is its job.
 #![allow(clippy::expect_used, clippy::panic)]
@@ -137,8 +138,8 @@ impl Bench {
         command
     }
 
-    /// The command of a user who has never trusted a library: the records of libraries are in the scratch folder's `state`.
-    /// Settings in the environment of the tests are removed.
+    /// The command of a user who has never trusted a library: the records of libraries are in the scratch folder's
+    /// `state`. Settings in the environment of the tests are removed.
     #[must_use]
     pub fn distrustful(&self, args: &[&str]) -> Command {
         let mut command = Command::new(stage().join("altgrad-host"));
@@ -149,8 +150,8 @@ impl Bench {
         command
     }
 
-    /// The metrics that a run's CSV sink wrote, by name: one cell per step that trained, empty where missing. `step` is one of
-    /// them; of the metrics by layer, those with a value. The row of the final evaluation is left out.
+    /// The metrics that a run's CSV sink wrote, by name: one cell per step that trained, empty where missing. `step` is
+    /// one of them; of the metrics by layer, those with a value. The row of the final evaluation is left out.
     #[must_use]
     pub fn metrics(&self, run: &str) -> BTreeMap<String, Vec<String>> {
         let (header, mut rows) = self.records(&format!("{run}/metrics.csv"));
@@ -285,8 +286,8 @@ pub fn size(variable: &str, default: u32) -> u32 {
     size.unwrap_or_else(|| panic!("{variable} is no number: {text:?}"))
 }
 
-/// The content of a folder that TensorBoard's own readers find, as JSON (described in `fixtures/read_tensorboard.py`), read
-/// by the Python that `ALTGRAD_PYTHON` names.
+/// The content of a folder that TensorBoard's own readers find, as JSON (described in `fixtures/read_tensorboard.py`),
+/// read by the Python that `ALTGRAD_PYTHON` names.
 ///
 /// # Errors
 /// There is no such Python, or it has no TensorBoard.

@@ -1,4 +1,5 @@
-//! The files that tests use: the workspace, the staged host and its plugins, what cargo built beside them, and fixtures.
+//! The files that tests use: the workspace, the staged host and its plugins, what cargo built beside them, and
+//! fixtures.
 
 use std::{
     fs,

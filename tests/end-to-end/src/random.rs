@@ -37,8 +37,8 @@ impl Random {
     }
 }
 
-/// Inputs of rounding, the same in every run: every binade with both signs, special values, and bit patterns at random, half of them of
-/// ordinary size, where rounding has something to decide. The first `len` of them.
+/// Inputs of rounding, the same in every run: every binade with both signs, special values, and bit patterns at random,
+/// half of them of ordinary size, where rounding has something to decide. The first `len` of them.
 #[must_use]
 pub fn floats(len: usize) -> Vec<f32> {
     let mut bits: Vec<u32> = (0..512).map(|top| top << 23).collect();

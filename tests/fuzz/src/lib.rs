@@ -2,13 +2,13 @@
 //! bound.
 //!
 //! A [`Target`] is a function from a folder of files to nothing. Its inputs start as those of `corpus/NAME/`, each a
-//! folder; they are damaged at random ([`mutate`]), written out and given to it. A case fails if it panics, takes longer
-//! than [`TIME`], or at any moment holds more memory than its input's size times a constant. A failing input is minimized
-//! and saved in the corpus, where it is tried again every time; an input that ended the whole process stays in the scratch
-//! folder and is tried first the next time.
+//! folder; they are damaged at random ([`mutate`]), written out and given to it. A case fails if it panics, takes
+//! longer than [`TIME`], or at any moment holds more memory than its input's size times a constant. A failing input is
+//! minimized and saved in the corpus, where it is tried again every time; an input that ended the whole process stays
+//! in the scratch folder and is tried first the next time.
 //!
-//! `ALTGRAD_FUZZ_CASES` (100; 1000 in `cargo xtask test --all`) and `ALTGRAD_FUZZ_SEED` (1) make it longer, or another one. A new target is a corpus folder
-//! and a test of a few lines in `tests/targets.rs`.
+//! `ALTGRAD_FUZZ_CASES` (100; 1000 in `cargo xtask test --all`) and `ALTGRAD_FUZZ_SEED` (1) make it longer, or another
+//! one. A new target is a corpus folder and a test of a few lines in `tests/targets.rs`.
 
 // A test bench: failing loudly is its job.
 #![allow(clippy::expect_used, clippy::panic)]

@@ -1,4 +1,5 @@
-//! The formats under test: all minifloats share `format-kit`'s kernel texts, and are compared with its CPU implementation.
+//! The formats under test: all minifloats share `format-kit`'s kernel texts, and are compared with its CPU
+//! implementation.
 
 use altgrad_conformance::Instance;
 use altgrad_format_kit::{MinifloatFormat, MinifloatGrid, MinifloatName};

@@ -1,8 +1,8 @@
 //! Kernel texts under test, and tools to run them without a GPU.
 //!
-//! [`formats`] has the subjects, [`cases`] the inputs, [`check`] the comparisons, and [`updates`] all of them for optimizers;
-//! [`cuda`] runs CUDA text on the CPU, [`wgsl`] runs WGSL on a Vulkan device. A missing tool is reported as `SKIPPED: reason`, and
-//! no test passes silently.
+//! [`formats`] has the subjects, [`cases`] the inputs, [`check`] the comparisons, and [`updates`] all of them for
+//! optimizers; [`cuda`] runs CUDA text on the CPU, [`wgsl`] runs WGSL on a Vulkan device. A missing tool is reported as
+//! `SKIPPED: reason`, and no test passes silently.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 pub mod cases;

@@ -1,7 +1,7 @@
 //! Update kernels against `optimizer-kit`'s rules: all rules, on the grids of all formats.
 //!
-//! Devices may contract to fma, and WGSL's division and root are not exact, so values agree to a millionth: of a weight before or
-//! after (whichever is larger, because a step may end near zero), and of a moment.
+//! Devices may contract to fma, and WGSL's division and root are not exact, so values agree to a millionth: of a weight
+//! before or after (whichever is larger, because a step may end near zero), and of a moment.
 
 use altgrad_optimizer_kit::{
     Adam, Buffers, Chart, Moments,
@@ -248,11 +248,13 @@ fn same(what: &str, before: &Data, found: &Data, expected: &Data, end: impl Fn(u
     }
 }
 
-/// The rounding that ends an update without master weights, on the results of a device and of the CPU, with the same key.
+/// The rounding that ends an update without master weights, on the results of a device and of the CPU, with the same
+/// key.
 ///
-/// Devices round as the CPU does, bit for bit (`tests/cuda.rs`, `tests/wgsl.rs`), so a decision depends on the value alone. For a given
-/// random word rounding never falls as a value rises: it decides differently only where the word's threshold lies between the
-/// two values, a millionth of a weight apart. Then the results are neighbours, and there are as many as these gaps are wide in codes.
+/// Devices round as the CPU does, bit for bit (`tests/cuda.rs`, `tests/wgsl.rs`), so a decision depends on the value
+/// alone. For a given random word rounding never falls as a value rises: it decides differently only where the word's
+/// threshold lies between the two values, a millionth of a weight apart. Then the results are neighbours, and there are
+/// as many as these gaps are wide in codes.
 fn decisions(what: &str, subject: &Subject, blocks: &Scaled, found: &[f32], expected: &[f32]) {
     for rounding in [Rounding::NEAREST_EVEN, Rounding::STOCHASTIC] {
         let key = RandomKey { seed: 5, step: 3, tensor: 1, offset: 0 };

@@ -1,4 +1,5 @@
-//! The example in C against its twin in Rust: values, codes, statistics and histograms bit for bit, on the CPU and as kernel text.
+//! The example in C against its twin in Rust: values, codes, statistics and histograms bit for bit, on the CPU and as
+//! kernel text.
 //!
 //! Both are loaded by the host's loader, as a run does.
 

@@ -1,4 +1,5 @@
-//! CUDA text, compiled by NVIDIA's compiler for a real architecture. `ALTGRAD_PYTHON` names a Python that has the wheels.
+//! CUDA text, compiled by NVIDIA's compiler for a real architecture. `ALTGRAD_PYTHON` names a Python that has the
+//! wheels.
 
 use std::{env, fs, process::Command};
 

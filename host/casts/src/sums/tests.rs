@@ -74,7 +74,8 @@ fn value(state: &mut u64, wide: Option<u32>) -> f32 {
     }
 }
 
-/// The products of each row of `a` with each of `b` as the crate adds them, in numbers of both types where f32 is wide enough.
+/// The products of each row of `a` with each of `b` as the crate adds them, in numbers of both types where f32 is wide
+/// enough.
 fn product(sum: &LimitedSum, a: &[f32], b: &[f32], terms: usize, lowest: i32) -> Vec<f32> {
     let lowest = f64::from(lowest).exp2() as f32;
     let addends = |x: &[f32]| {
@@ -213,7 +214,8 @@ fn codes_are_added() {
     assert_eq!(of(twice, plain(&b[..64])), 4.0 * part(0));
 }
 
-/// `cargo test --release -p altgrad-casts on_demand_costs -- --ignored --nocapture`: time of a product of 256 rows and columns.
+/// `cargo test --release -p altgrad-casts on_demand_costs -- --ignored --nocapture`: time of a product of 256 rows and
+/// columns.
 #[test]
 #[ignore = "on demand: the comment above has the command"]
 fn on_demand_costs() {

@@ -218,8 +218,9 @@ fn a_block_whose_stored_scale_is_zero_becomes_zero_without_overflow() {
     assert!((applied.values[0] - 1.0).abs() < 1e-6 && applied.values[1] == 0.0, "{:?}", applied.values);
 }
 
-/// The second block lies on 4, 3, 2 and 1 times 0.2: with its largest at 6, 3 becomes 4.5 and 2 becomes 3. Under a tensor of 6 and a target
-/// of 256 the scale for 6 is 0.8/6 * 256, nearest 36, and that for 4 is 1.5 times as large, nearest 52.
+/// The second block lies on 4, 3, 2 and 1 times 0.2: with its largest at 6, 3 becomes 4.5 and 2 becomes 3. Under a
+/// tensor of 6 and a target of 256 the scale for 6 is 0.8/6 * 256, nearest 36, and that for 4 is 1.5 times as large,
+/// nearest 52.
 #[test]
 fn four_over_six_takes_the_scale_with_the_smaller_error() {
     let near_five: Vec<f32> =

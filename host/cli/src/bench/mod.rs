@@ -1,7 +1,8 @@
 //! `bench`: time per training step by precision, format and metrics, measured in one process.
 //!
-//! Cases take turns step by step, so that other work of the machine affects all equally. The ratio is to the first case. Tokens
-//! are random: times do not depend on them. With `--compare-with` another trainer takes turns with all of them.
+//! Cases take turns step by step, so that other work of the machine affects all equally. The ratio is to the first
+//! case. Tokens are random: times do not depend on them. With `--compare-with` another trainer takes turns with all of
+//! them.
 
 mod report;
 
@@ -29,10 +30,10 @@ pub(super) struct BenchArgs {
     /// Sequences of a batch, instead of the size's.
     #[arg(long, value_name = "N", conflicts_with = "compare_with", value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: Option<u32>,
-    /// Case to measure: fp32, bf16, hybrid (E4M3, gradients E5M2), recipe:NAME, or a format for weights, activations and
-    /// gradients, with +metrics (in every step), +shadow (in every step), +blockN (scales in blocks of N) or +optimizer:NAME. With
-    /// +metrics, +no-attention and +no-dead leave out metrics of attention and of dead gradients, and +kurtosis adds the kurtosis in
-    /// every step. May be repeated; the other cases are compared with the first.
+    /// Case to measure: fp32, bf16, hybrid (E4M3, gradients E5M2), recipe:NAME, or a format for weights, activations
+    /// and gradients, with +metrics (in every step), +shadow (in every step), +blockN (scales in blocks of N) or
+    /// +optimizer:NAME. With +metrics, +no-attention and +no-dead leave out metrics of attention and of dead gradients,
+    /// and +kurtosis adds the kurtosis in every step. May be repeated; the other cases are compared with the first.
     #[arg(long = "case", value_name = "CASE", default_values_t = CASES.map(String::from))]
     cases: Vec<String>,
     /// Measured steps of each case.
@@ -44,14 +45,17 @@ pub(super) struct BenchArgs {
     /// Device: auto, cpu, cuda:N or wgpu.
     #[arg(long, default_value_t = DeviceChoice::Auto)]
     device: DeviceChoice,
-    /// Compares each case with the same case that writes a checkpoint every N steps, instead of the cases with each other.
+    /// Compares each case with the same case that writes a checkpoint every N steps, instead of the cases with each
+    /// other.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     checkpoint_every: Option<u64>,
-    /// Prints the kernels of one step of each case instead of times: launches, time on the device, and the module that defines each.
+    /// Prints the kernels of one step of each case instead of times: launches, time on the device, and the module that
+    /// defines each.
     #[arg(long, conflicts_with_all = ["checkpoint_every", "compare_with"])]
     kernels: bool,
-    /// Another trainer, measured in turn with altgrad: a program and its first arguments. It is called with --size, --mode,
-    /// --steps, --warmup and --threads, and prints a line of JSON with step_s_median, step_s_min and peak_rss_mb.
+    /// Another trainer, measured in turn with altgrad: a program and its first arguments. It is called with --size,
+    /// --mode, --steps, --warmup and --threads, and prints a line of JSON with step_s_median, step_s_min and
+    /// peak_rss_mb.
     #[arg(long, value_name = "COMMAND")]
     compare_with: Option<String>,
     /// Number of turns of altgrad and of the other trainer; the steps are divided among the turns.

@@ -23,7 +23,8 @@ use crate::{formats::FolderArgs, raw_f32};
 /// `altgrad-host casts apply`.
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {
-    /// The cast: `E4M3`, which has one f32 scale for the tensor, or `format = "E4M3", block = 32, scaling = { type = "e8m0", rule = "rceil" }`.
+    /// The cast: `E4M3`, which has one f32 scale for the tensor, or `format = "E4M3", block = 32, scaling = { type =
+    /// "e8m0", rule = "rceil" }`.
     #[arg(long, value_name = "TOML")]
     cast: String,
     /// Rows and columns of the matrix.
@@ -38,8 +39,8 @@ pub(crate) struct ApplyArgs {
     /// The values after the cast, in the same layout. With a transform they are those of the transformed matrix.
     #[arg(long, value_name = "F32LE")]
     output: PathBuf,
-    /// The decode scale of each block, row-major, without the tensor's scale. Each axis of the matrix is divided by the block's
-    /// extent.
+    /// The decode scale of each block, row-major, without the tensor's scale. Each axis of the matrix is divided by the
+    /// block's extent.
     #[arg(long, value_name = "F32LE")]
     scales: Option<PathBuf>,
     /// The decode scale of the tensor, one number; only with scaling.tensor.
@@ -51,20 +52,20 @@ pub(crate) struct ApplyArgs {
     /// The number of the chosen candidate of each block, a byte each, from 0; only with scaling.choice.
     #[arg(long, value_name = "FILE")]
     choices: Option<PathBuf>,
-    /// The codes, a byte each, row-major; only for formats of at most 8 bits. They consist of sign and magnitude. If the
-    /// magnitudes do not fit beside a sign, they are the format's own codes.
+    /// The codes, a byte each, row-major; only for formats of at most 8 bits. They consist of sign and magnitude. If
+    /// the magnitudes do not fit beside a sign, they are the format's own codes.
     #[arg(long, value_name = "FILE")]
     codes: Option<PathBuf>,
     /// Seed of stochastic rounding and random signs (step 0, tensor 0).
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Random words of the elements, u32 and row-major, in place of those of the seed; only with random_bits. For comparisons with another
-    /// implementation.
+    /// Random words of the elements, u32 and row-major, in place of those of the seed; only with random_bits. For
+    /// comparisons with another implementation.
     #[arg(long, value_name = "U32LE")]
     words: Option<PathBuf>,
-    /// Device that computes the values: auto, cpu, cuda:N or wgpu. The values of another device are compared with those of the
-    /// CPU; NaN equals NaN. Stochastic rounding along columns draws other bits on other devices, as in training. Scales and codes
-    /// are always computed on the CPU.
+    /// Device that computes the values: auto, cpu, cuda:N or wgpu. The values of another device are compared with those
+    /// of the CPU; NaN equals NaN. Stochastic rounding along columns draws other bits on other devices, as in training.
+    /// Scales and codes are always computed on the CPU.
     #[arg(long, default_value = "cpu")]
     device: DeviceChoice,
     #[command(flatten)]

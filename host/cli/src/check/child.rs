@@ -1,7 +1,8 @@
-//! One check, all quick checks, or a description of a library, in a separate process: the child's side and its parent's.
+//! One check, all quick checks, or a description of a library, in a separate process: the child's side and its
+//! parent's.
 //!
-//! The verdict is passed in a file, because standard output is reserved: a plugin that writes to it would corrupt the host's
-//! output, so any output is a fault.
+//! The verdict is passed in a file, because standard output is reserved: a plugin that writes to it would corrupt the
+//! host's output, so any output is a fault.
 
 use std::{
     env, fs,

@@ -1,4 +1,5 @@
-//! The folders that a check's process is given instead of the user's: to work in, as home, and for temporary files. Nothing may be left there.
+//! The folders that a check's process is given instead of the user's: to work in, as home, and for temporary files.
+//! Nothing may be left there.
 
 use std::{
     fs, io,

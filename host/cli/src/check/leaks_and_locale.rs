@@ -1,8 +1,8 @@
-//! Two checks that compare whole lives of a plugin: `leaks`, a hundred in one process, and `locale`, one here and one where decimals have
-//! commas.
+//! Two checks that compare whole lives of a plugin: `leaks`, a hundred in one process, and `locale`, one here and one
+//! where decimals have commas.
 //!
-//! The second check needs a machine with such a locale, so it brings one: glibc reads it from the path in `LOCPATH`. The parent's
-//! side is the module `locale`.
+//! The second check needs a machine with such a locale, so it brings one: glibc reads it from the path in `LOCPATH`.
+//! The parent's side is the module `locale`.
 
 use std::{fs, io, path::Path};
 
@@ -24,14 +24,15 @@ pub(super) const NAME: &str = "de_DE.UTF-8";
 
 /// Life cycles before counting begins: allocations that happen once are made then.
 const FIRST: usize = 10;
-/// The number of rounds, and of life cycles in a round: memory that grows in each round, and with each life cycle, may be a leak.
+/// The number of rounds, and of life cycles in a round: memory that grows in each round, and with each life cycle, may
+/// be a leak.
 const ROUNDS: usize = 5;
 const LIVES: usize = 20;
 /// And if something did, on to so many rounds: only a leak grows in all of them.
 const MOST_ROUNDS: usize = 25;
 
-/// The environment of the process that looks for leaks. With it glibc counts freed memory as free; otherwise glibc keeps some of it in
-/// lists of its own, which fill slowly.
+/// The environment of the process that looks for leaks. With it glibc counts freed memory as free; otherwise glibc
+/// keeps some of it in lists of its own, which fill slowly.
 pub(super) const EXACT_HEAP: (&str, &str) =
     ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0");
 
@@ -121,8 +122,8 @@ pub(super) fn environment(
     Ok(std::iter::once(("LOCPATH", folder.display().to_string())).chain(asked).collect())
 }
 
-/// Numbers with commas in glibc's form: a magic number that names the category, the number of items, the offset of each, and the
-/// items.
+/// Numbers with commas in glibc's form: a magic number that names the category, the number of items, the offset of
+/// each, and the items.
 fn lc_numeric() -> Vec<u8> {
     const MAGIC: u32 = 0x2003_1115 ^ 1;
     let point = |c: char| u32::from(c).to_le_bytes().to_vec();

@@ -10,7 +10,8 @@ use super::{
     protocol::{Asked, Verdict},
 };
 
-/// The variables that ask for the locale: for programs that set all categories, or read the environment themselves, and for numbers alone.
+/// The variables that ask for the locale: for programs that set all categories, or read the environment themselves, and
+/// for numbers alone.
 const SETTINGS: [&[&str]; 2] = [&["LC_ALL", "LANG", "LC_NUMERIC"], &["LC_NUMERIC"]];
 
 /// Checks that the plugin's results are equal under other locales; returns the seconds that took.

@@ -1,8 +1,8 @@
-//! State of the process that a plugin must not change: the processor's arithmetic, the working directory, the environment, the
-//! actions of signals, and descriptors that are not its own.
+//! State of the process that a plugin must not change: the processor's arithmetic, the working directory, the
+//! environment, the actions of signals, and descriptors that are not its own.
 //!
-//! Seen from inside the process, before the library is loaded and after the check. What a plugin opens and does not close is looked for by
-//! the check `leaks`; files that it leaves are looked for by the parent.
+//! Seen from inside the process, before the library is loaded and after the check. What a plugin opens and does not
+//! close is looked for by the check `leaks`; files that it leaves are looked for by the parent.
 
 use std::{
     collections::BTreeMap,

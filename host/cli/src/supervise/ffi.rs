@@ -1,5 +1,5 @@
-//! The supervision's only `unsafe`: memory that two processes share, `fork`, and handlers that name the plugin in whose call
-//! the process ends.
+//! The supervision's only `unsafe`: memory that two processes share, `fork`, and handlers that name the plugin in whose
+//! call the process ends.
 
 use std::{
     cell::UnsafeCell,
@@ -39,8 +39,8 @@ pub fn map() -> io::Result<&'static Shared> {
     if address == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the memory begins at a page, is as large as `Shared`, holds zeros, which are a valid `Shared` because that consists of
-    // atomic integers and booleans, and is never unmapped. What other processes write is atomic, too.
+    // SAFETY: the memory begins at a page, is as large as `Shared`, holds zeros, which are a valid `Shared` because
+    // that consists of atomic integers and booleans, and is never unmapped. What other processes write is atomic, too.
     Ok(unsafe { &*address.cast::<Shared>() })
 }
 
@@ -60,7 +60,8 @@ pub fn fork() -> io::Result<Option<i32>> {
     }
 }
 
-/// From now on a write beyond the largest size of files is an ordinary error (EFBIG), and SIGUSR1 does not end the process.
+/// From now on a write beyond the largest size of files is an ordinary error (EFBIG), and SIGUSR1 does not end the
+/// process.
 pub fn ignore_harmless_signals() {
     for signal in [libc::SIGXFSZ, libc::SIGUSR1] {
         // SAFETY: sets a disposition; no handler is involved.
@@ -74,8 +75,8 @@ pub fn install_handlers() {
     let _ = shared();
     for (signal, _) in FATAL {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: all zeros is an empty `sigaction`; its fields are set before the system reads it. The handler calls only
-        // async-signal-safe functions. It runs on the alternate stack, which Rust gives its threads.
+        // SAFETY: all zeros is an empty `sigaction`; its fields are set before the system reads it. The handler calls
+        // only async-signal-safe functions. It runs on the alternate stack, which Rust gives its threads.
         unsafe {
             let action = action.assume_init_mut();
             action.sa_sigaction = on_signal as extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize;
@@ -84,7 +85,8 @@ pub fn install_handlers() {
             libc::sigaction(signal, action, ptr::null_mut());
         }
     }
-    // SAFETY: the function takes and returns nothing and stays loaded. It is registered before any library is opened, so it runs last.
+    // SAFETY: the function takes and returns nothing and stays loaded. It is registered before any library is opened,
+    // so it runs last.
     unsafe { libc::atexit(on_exit) };
 }
 
@@ -98,7 +100,8 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
         line.push(if overflow { b" (stack overflow)" } else { b"" });
         place(line, mark);
     });
-    // SAFETY: both are allowed in handlers. The signal is blocked until this function returns, and then ends the process.
+    // SAFETY: both are allowed in handlers. The signal is blocked until this function returns, and then ends the
+    // process.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);

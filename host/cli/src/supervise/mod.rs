@@ -1,9 +1,9 @@
 //! Supervision of a run: a small process starts the one that trains, and watches over it.
 //!
-//! [`split`] forks before there are threads. The training process records its activity in shared memory ([`shared`]), and its
-//! handlers ([`ffi`]) name the plugin in whose call it ends. The supervising process ([`parent`]) forwards signals, ends a run
-//! whose plugin call does not return ([`watchdog`]), and completes `run.json` when the training process has ended ([`ending`]). If
-//! the supervising process is killed, the system kills the training process.
+//! [`split`] forks before there are threads. The training process records its activity in shared memory ([`shared`]),
+//! and its handlers ([`ffi`]) name the plugin in whose call it ends. The supervising process ([`parent`]) forwards
+//! signals, ends a run whose plugin call does not return ([`watchdog`]), and completes `run.json` when the training
+//! process has ended ([`ending`]). If the supervising process is killed, the system kills the training process.
 
 mod ending;
 #[allow(unsafe_code)]
@@ -37,8 +37,8 @@ pub(crate) struct Asked {
     pub with_starter: bool,
 }
 
-/// Splits the process in two. The one that trains returns, with nothing; the other watches over it and returns its exit code. If
-/// the system refuses, the process continues alone and reports it.
+/// Splits the process in two. The one that trains returns, with nothing; the other watches over it and returns its exit
+/// code. If the system refuses, the process continues alone and reports it.
 pub(crate) fn split(asked: Asked) -> Option<ExitCode> {
     let alone = |error: &dyn std::fmt::Display| {
         eprintln!("warning: the run continues without supervision ({error})");

@@ -1,5 +1,5 @@
-//! Data that the training process shares with the supervising process: atomic integers in memory that both map, so that it stays
-//! readable however the first ends.
+//! Data that the training process shares with the supervising process: atomic integers in memory that both map, so that
+//! it stays readable however the first ends.
 
 use std::sync::{
     OnceLock,
@@ -92,7 +92,8 @@ impl Shared {
         self.step.store(*step, Ordering::Release);
     }
 
-    /// The progress after the last step. If the process was killed while it recorded, the values may be those of the next step.
+    /// The progress after the last step. If the process was killed while it recorded, the values may be those of the
+    /// next step.
     pub fn progress(&self) -> Progress {
         let step = self.step.load(Ordering::Acquire);
         let values = self.progress.each_ref().map(|bits| f64::from_bits(bits.load(Ordering::Relaxed)));

@@ -1,5 +1,5 @@
-//! Detection of plugin calls that do not return. Only time counts in which both processes were awake: a suspended process or
-//! machine is no stuck call.
+//! Detection of plugin calls that do not return. Only time counts in which both processes were awake: a suspended
+//! process or machine is no stuck call.
 
 use std::{
     collections::HashMap,

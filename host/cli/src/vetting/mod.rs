@@ -1,8 +1,9 @@
 //! Conditions before a library's code runs in this process: the user trusts it, and it passes the quick checks.
 //!
-//! The host's own folder is trusted, and so are paths that the user names on the command line. Other libraries are named by files,
-//! which may come from strangers: they need `--trust`, or confirmation at the terminal, once for each build. Libraries are
-//! described and checked in children, as `plugins check` does. [`Records`] stores the results by a library's identity.
+//! The host's own folder is trusted, and so are paths that the user names on the command line. Other libraries are
+//! named by files, which may come from strangers: they need `--trust`, or confirmation at the terminal, once for each
+//! build. Libraries are described and checked in children, as `plugins check` does. [`Records`] stores the results by a
+//! library's identity.
 
 mod records;
 
@@ -44,9 +45,9 @@ pub(super) enum Trust {
 /// The option of commands that load what files name.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct TrustArgs {
-    /// Trusts the plugin libraries that the command needs, wherever they are. Without this option, the command loads only
-    /// libraries of the folder `plugins` beside the executable and libraries that were trusted before. Trust is remembered by
-    /// sha256 in the user's state folder.
+    /// Trusts the plugin libraries that the command needs, wherever they are. Without this option, the command loads
+    /// only libraries of the folder `plugins` beside the executable and libraries that were trusted before. Trust is
+    /// remembered by sha256 in the user's state folder.
     #[arg(long)]
     trust: bool,
 }

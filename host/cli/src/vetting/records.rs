@@ -1,7 +1,7 @@
 //! Records of libraries, by identity: one JSON file for each, in the user's state folder.
 //!
-//! The folder is `altgrad/libraries` in `$XDG_STATE_HOME`, by default `~/.local/state` (XDG Base Directory Specification). Files
-//! can be deleted at any time: trust is then asked for again, and the rest is found out again.
+//! The folder is `altgrad/libraries` in `$XDG_STATE_HOME`, by default `~/.local/state` (XDG Base Directory
+//! Specification). Files can be deleted at any time: trust is then asked for again, and the rest is found out again.
 
 use std::{env, fs, io, path::PathBuf, time::UNIX_EPOCH};
 

@@ -1,8 +1,8 @@
 //! {{ id }}: an 8-bit number format for altgrad.
 //!
-//! A format is a list of the values of its codes: change [`value`] to define your own. This example is logarithmic: neighbouring
-//! values have the ratio 2^(1/8), from 2^-8 to 2^7.75. `Tabulated` computes rounding, statistics and histograms. It works
-//! for any list; a format that must be fast does its own arithmetic instead.
+//! A format is a list of the values of its codes: change [`value`] to define your own. This example is logarithmic:
+//! neighbouring values have the ratio 2^(1/8), from 2^-8 to 2^7.75. `Tabulated` computes rounding, statistics and
+//! histograms. It works for any list; a format that must be fast does its own arithmetic instead.
 
 use altgrad_plugin_api::{
     Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Scales, Tabulated,
@@ -13,8 +13,8 @@ const NAME: &str = "{{ id }}";
 
 /// The value of a code. The lower seven bits are zero or a logarithm, the upper one is the sign.
 ///
-/// A code may be NaN, as -0 is here; two codes may have one value. The number of codes is a power of two, and one value at least
-/// is above 0.
+/// A code may be NaN, as -0 is here; two codes may have one value. The number of codes is a power of two, and one value
+/// at least is above 0.
 fn value(code: u8) -> f32 {
     let magnitude = match code & 0x7f {
         0 if code != 0 => return f32::NAN,
@@ -50,7 +50,8 @@ impl Format for MyFormat {
         self.table.spec()
     }
 
-    /// `dst[i] = round(src[i] * scale) * inverse`, and the statistics of the rounding. Each block of elements has its own scale.
+    /// `dst[i] = round(src[i] * scale) * inverse`, and the statistics of the rounding. Each block of elements has its
+    /// own scale.
     fn fake_quant(
         &self,
         src: &[f32],

@@ -1,7 +1,7 @@
 //! {{ id }}: a sink for altgrad, which receives metrics.
 //!
-//! This example writes `{{ name }}.txt` into the run folder: one line per step, `step name=value name=value ...`. A sink has a
-//! thread of its own: it may wait for a disk or a server while training continues.
+//! This example writes `{{ name }}.txt` into the run folder: one line per step, `step name=value name=value ...`. A
+//! sink has a thread of its own: it may wait for a disk or a server while training continues.
 
 use std::{
     fmt::Write as _,
@@ -32,7 +32,8 @@ impl MySink {
     }
 }
 
-/// Bytes of the lines of steps before `resume_step`. The last line of a killed run may be incomplete: it does not count.
+/// Bytes of the lines of steps before `resume_step`. The last line of a killed run may be incomplete: it does not
+/// count.
 fn kept(text: &[u8], resume_step: u64) -> u64 {
     let is_before = |line: &&[u8]| {
         let step = line.split(|byte| *byte == b' ').next().unwrap_or_default();

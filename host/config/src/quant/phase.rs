@@ -17,8 +17,8 @@ use crate::choices::PrecisionChoice;
 pub enum CastTrigger {
     /// The beginning of this step.
     At(u64),
-    /// The end of the first step at which the condition of this alert has held for as long as its patience requires; the cooldown
-    /// is ignored.
+    /// The end of the first step at which the condition of this alert has held for as long as its patience requires;
+    /// the cooldown is ignored.
     On(AlertKind),
 }
 
@@ -42,7 +42,8 @@ pub struct CastPhase {
     pub quant: QuantSection,
 }
 
-// A resolved entry is complete: it is written with `none = true`, so that it inherits nothing from `[quant]` when it is read again.
+// A resolved entry is complete: it is written with `none = true`, so that it inherits nothing from `[quant]` when it is
+// read again.
 impl Serialize for CastPhase {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut table = Table::try_from(&self.quant).map_err(S::Error::custom)?;

@@ -1,7 +1,7 @@
 //! A cast as text: which format, how elements are rounded, what shares a scale and how the scale follows.
 //!
-//! [`read_cast`] takes one line, as a command line has it. What is refused here is what needs no format: keys, types, and keys without
-//! effect. The rest is the cast's own check. Definitions: docs/numerics.md, section 4.5.
+//! [`read_cast`] takes one line, as a command line has it. What is refused here is what needs no format: keys, types,
+//! and keys without effect. The rest is the cast's own check. Definitions: docs/numerics.md, section 4.5.
 
 mod arithmetic;
 mod choices;
@@ -44,8 +44,8 @@ pub struct CastSection {
     /// The result of elements beyond the largest value. Default: `saturate`.
     #[serde(default = "saturate")]
     pub overflow: OverflowChoice,
-    /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction, or a tile. Default:
-    /// `tensor`.
+    /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction, or a tile.
+    /// Default: `tensor`.
     #[serde(default)]
     pub block: BlockChoice,
     /// A Hadamard transform before the rounding. Default: none.
@@ -225,9 +225,9 @@ impl Default for CastScalingSection {
     }
 }
 
-/// Reads a cast that is applied once, by itself: the keys of a cast, separated by commas or lines, in braces or not; or the name
-/// of a format alone. Positions name `name` in place of a file. The list has the keys without effect, so that a program may write every
-/// key of every cast.
+/// Reads a cast that is applied once, by itself: the keys of a cast, separated by commas or lines, in braces or not; or
+/// the name of a format alone. Positions name `name` in place of a file. The list has the keys without effect, so that
+/// a program may write every key of every cast.
 ///
 /// # Errors
 /// Invalid TOML, an unknown key, a wrong type, or an amax that is not there, with its line and column.

@@ -65,7 +65,8 @@ fn random_values(random: &mut Random, oracle: &Oracle, edges: &[f32], scale: f32
     values
 }
 
-/// The same call with NaN among the values, into the middle of a larger memory: NaN stays, counts are right, nothing else is written.
+/// The same call with NaN among the values, into the middle of a larger memory: NaN stays, counts are right, nothing
+/// else is written.
 fn with_nan(
     instance: &Instance,
     oracle: &Oracle,

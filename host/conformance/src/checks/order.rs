@@ -82,8 +82,8 @@ pub(crate) fn sign_symmetry(subject: &Subject) -> CheckResult {
     Ok(Verdict::Passed)
 }
 
-/// True if the definition leaves no choice for `x` and its negative, and mirrors their results. The tie of a table without zero, for
-/// example, has one result for both signs, and so may have a declared threshold.
+/// True if the definition leaves no choice for `x` and its negative, and mirrors their results. The tie of a table
+/// without zero, for example, has one result for both signs, and so may have a declared threshold.
 fn mirrors(oracle: &Oracle, x: f32, rounding: Rounding) -> bool {
     let [plus, minus] = [x, -x].map(|x| oracle.round(x, rounding));
     plus[0] == plus[1] && minus == plus.map(|value| -value)

@@ -59,7 +59,8 @@ fn on_edges(subject: &Subject, rounding: Rounding) -> CheckResult {
     Ok(Verdict::Passed)
 }
 
-/// Every nth edge from the `first` on, and those at the ends. An n that shares no divisor with the six edges of a value takes all kinds of them.
+/// Every nth edge from the `first` on, and those at the ends. An n that shares no divisor with the six edges of a value
+/// takes all kinds of them.
 fn thinned(edges: &[f32], first: usize) -> Vec<f32> {
     let least = edges.len().div_ceil(SCALED_EDGES);
     let step = (least..).find(|step| step % 2 != 0 && step % 3 != 0).unwrap_or(1);

@@ -1,9 +1,9 @@
 //! The suite for optimizers: properties that the host relies on for every optimizer.
 //!
-//! Only the author of an optimizer knows its correct updates. The suite checks the requirements common to all optimizers:
-//! determinism, finite results for finite inputs, errors instead of panics, and equal results for a tensor in parts where the
-//! optimizer declares that. Instances are called as the host calls them, with slices or, where an optimizer asks for services,
-//! with [`plain`](altgrad_plugin_api::services::plain) ones.
+//! Only the author of an optimizer knows its correct updates. The suite checks the requirements common to all
+//! optimizers: determinism, finite results for finite inputs, errors instead of panics, and equal results for a tensor
+//! in parts where the optimizer declares that. Instances are called as the host calls them, with slices or, where an
+//! optimizer asks for services, with [`plain`](altgrad_plugin_api::services::plain) ones.
 
 mod call;
 mod memory;

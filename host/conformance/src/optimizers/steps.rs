@@ -52,7 +52,8 @@ pub(crate) fn all_steps(subject: &OptimizerSubject) -> Result<Vec<u32>, String> 
     Ok(bits)
 }
 
-/// Random parameters, gradients and grids: finite numbers, the same in another instance, and in parts where elements step alone.
+/// Random parameters, gradients and grids: finite numbers, the same in another instance, and in parts where elements
+/// step alone.
 pub(super) fn random_steps(subject: &OptimizerSubject) -> CheckResult {
     let grids = grids()?;
     for seed in subject.seed..subject.seed + 40 {

@@ -1,8 +1,8 @@
 //! Checks that a sink keeps its input: every value of every row, with all digits.
 //!
-//! Files are read without knowing their layout. Each value differs from all others in its first digits, so a number in a file that is close to one
-//! that was logged is that one. A sink whose files hold no such numbers, because it sends them elsewhere or writes them in a form of its own,
-//! is skipped.
+//! Files are read without knowing their layout. Each value differs from all others in its first digits, so a number in
+//! a file that is close to one that was logged is that one. A sink whose files hold no such numbers, because it sends
+//! them elsewhere or writes them in a form of its own, is skipped.
 
 use std::{collections::BTreeSet, fs, io, path::Path};
 

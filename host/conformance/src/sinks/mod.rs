@@ -79,7 +79,8 @@ macro_rules! __sink_tests {
     };
 }
 
-/// One `#[test]` a check, here, for a type that implements [`Sink`](altgrad_plugin_api::Sink), with its default options.
+/// One `#[test]` a check, here, for a type that implements [`Sink`](altgrad_plugin_api::Sink), with its default
+/// options.
 #[macro_export]
 macro_rules! sink_suite {
     ($sink:ty) => {

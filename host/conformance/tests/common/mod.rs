@@ -129,7 +129,8 @@ impl Format for Table {
     }
 }
 
-/// Values symmetric about zero, whose rounding to nearest is not: ties between codes of one parity, or declared thresholds.
+/// Values symmetric about zero, whose rounding to nearest is not: ties between codes of one parity, or declared
+/// thresholds.
 #[derive(Debug)]
 pub struct Lopsided(Tabulated);
 

@@ -1,8 +1,8 @@
-//! GPT-2's split of text into pieces before it merges bytes: contractions, and runs of letters, of numbers, of other signs,
-//! of white space.
+//! GPT-2's split of text into pieces before it merges bytes: contractions, and runs of letters, of numbers, of other
+//! signs, of white space.
 //!
-//! The published pattern is `'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`. It is followed by
-//! hand because the look-ahead needs a backtracking engine, which is slow and gives up on long runs of white space.
+//! The published pattern is `'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`. It is followed
+//! by hand because the look-ahead needs a backtracking engine, which is slow and gives up on long runs of white space.
 
 use std::sync::LazyLock;
 

@@ -11,8 +11,8 @@ use altgrad_base::{diagnostic::Diagnostic, scratch::Cleanup};
 /// The file whose lock keeps other preparations out.
 const LOCK: &str = ".lock";
 
-/// A folder that no other preparation may write to. Dropped, it removes the folders it made that are empty: a preparation that
-/// fails leaves nothing, nor one that a signal ends.
+/// A folder that no other preparation may write to. Dropped, it removes the folders it made that are empty: a
+/// preparation that fails leaves nothing, nor one that a signal ends.
 pub(super) struct Claim {
     _cleanup: Cleanup,
     _lock: File,

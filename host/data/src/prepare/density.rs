@@ -2,8 +2,8 @@
 //!
 //! All unpacked data are deflate's, which packs up to 1032 bytes into one. Natural text has ratios of 3 to 10, logs and
 //! tables of 50. A member, and a file as a whole, may unpack to [`FREE`] bytes in any case, and beyond that to [`MOST`]
-//! times the bytes it was read from. The limit of the whole refers to the file on the disk, so that neither packing twice
-//! nor members that share their bytes circumvent it.
+//! times the bytes it was read from. The limit of the whole refers to the file on the disk, so that neither packing
+//! twice nor members that share their bytes circumvent it.
 
 use std::{
     cell::{Cell, RefCell},

@@ -1,7 +1,8 @@
 //! Fetching a published archive: resumed, retried, and checked, from the first address that works.
 //!
-//! Received bytes stay in `FILE.part`, so that the next attempt, in this run or a later one, resumes there. The file gets
-//! its name once length and SHA-256 are right. Proxies are those of the environment (`HTTPS_PROXY`, `NO_PROXY` and so on).
+//! Received bytes stay in `FILE.part`, so that the next attempt, in this run or a later one, resumes there. The file
+//! gets its name once length and SHA-256 are right. Proxies are those of the environment (`HTTPS_PROXY`, `NO_PROXY` and
+//! so on).
 
 use std::{
     env,

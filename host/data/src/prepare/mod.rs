@@ -1,9 +1,9 @@
 //! `data prepare`: a data set to token bins.
 //!
-//! [`sources`] lists the data sets, [`download`] fetches one. `input` finds the files, `reader` (with `archive`, `plain`, `lines`,
-//! `text`) streams their records as `items`, `density` refuses archives that unpack to far too much, `layout` makes text of a
-//! record, `pipeline` encodes in parallel, `writer` makes the bins in the folder that `claim` locks. Records that cannot be used
-//! are counted (`skip`) or, with `--strict`, refused.
+//! [`sources`] lists the data sets, [`download`] fetches one. `input` finds the files, `reader` (with `archive`,
+//! `plain`, `lines`, `text`) streams their records as `items`, `density` refuses archives that unpack to far too much,
+//! `layout` makes text of a record, `pipeline` encodes in parallel, `writer` makes the bins in the folder that `claim`
+//! locks. Records that cannot be used are counted (`skip`) or, with `--strict`, refused.
 
 mod archive;
 mod claim;
@@ -282,7 +282,8 @@ fn difference(made: &Recipe, asked: &Recipe) -> String {
     }
 }
 
-/// The tokenizer, and the ids that end a document: the end of a text for GPT-2, a line end otherwise, none for one text.
+/// The tokenizer, and the ids that end a document: the end of a text for GPT-2, a line end otherwise, none for one
+/// text.
 fn tokenizer(choice: TokenizerChoice, pipeline: &Pipeline<'_>) -> Result<(Tokenizer, Vec<u16>), Diagnostic> {
     let separated = !pipeline.input.is_one_text();
     let tokenizer = match choice {

@@ -393,8 +393,8 @@ fn documents_are_told_by_hash_where_the_data_set_says_nothing() {
     assert_eq!(bench.text("val"), held_out);
 }
 
-/// The published sample, whose ids were computed elsewhere: `ALTGRAD_EURLEX57K` names its folder, `ALTGRAD_GPT2_GOLDEN` that of
-/// `expected_bins.json`.
+/// The published sample, whose ids were computed elsewhere: `ALTGRAD_EURLEX57K` names its folder, `ALTGRAD_GPT2_GOLDEN`
+/// that of `expected_bins.json`.
 #[test]
 fn bins_of_a_given_sample_are_as_expected() {
     let (Ok(input), Ok(golden)) = (std::env::var("ALTGRAD_EURLEX57K"), std::env::var("ALTGRAD_GPT2_GOLDEN"))

@@ -20,8 +20,8 @@ pub(super) fn whole(items: &mut Items<'_>, name: &str, mut text: impl BufRead) -
     parts(items, name, Split::of_path(name), true, &mut text)
 }
 
-/// A text that is all there is: its first nine tenths to train on, the rest held out, without separators; as a run of `text:FILE`
-/// cuts it.
+/// A text that is all there is: its first nine tenths to train on, the rest held out, without separators; as a run of
+/// `text:FILE` cuts it.
 pub(super) fn cut_in_two(
     items: &mut Items<'_>,
     name: &str,

@@ -17,7 +17,8 @@ use super::{
 };
 use crate::meta::{self, Meta};
 
-/// The bins of a folder, being made. Dropped before [`Self::publish`], they vanish; so they do when a signal ends the process.
+/// The bins of a folder, being made. Dropped before [`Self::publish`], they vanish; so they do when a signal ends the
+/// process.
 pub(super) struct Bins {
     folder: PathBuf,
     separator: Vec<u16>,
@@ -105,8 +106,8 @@ impl Bins {
     }
 
     /// Replaces existing bins and description, and returns the content of the bins. A folder never holds bins of two
-    /// preparations as one: the old ones are deleted before the description changes, which happens before the new ones are
-    /// written.
+    /// preparations as one: the old ones are deleted before the description changes, which happens before the new ones
+    /// are written.
     ///
     /// # Errors
     /// The disk's error.

@@ -1,6 +1,7 @@
 //! The kernels of a step: their launches, counted where the tensor library issues them, and their time on the device.
 //!
-//! A step on the CPU launches none. Observed steps are not among the timed ones: the measurement of each kernel delays the next one.
+//! A step on the CPU launches none. Observed steps are not among the timed ones: the measurement of each kernel delays
+//! the next one.
 
 use std::collections::BTreeMap;
 
@@ -153,7 +154,8 @@ mod observer {
     }
 
     impl Recorder {
-        /// Sets the time of a launch. Launches of several threads may alternate: it is the first of this kernel without one.
+        /// Sets the time of a launch. Launches of several threads may alternate: it is the first of this kernel without
+        /// one.
         fn set(&self, kernel: &'static str, time: Time) {
             let mut launched = self.launched.lock();
             let unknown =

@@ -79,7 +79,8 @@ impl Machine {
         machine
     }
 
-    /// `amount` over the seconds that `measure` returns. A failure is recorded: the times of the steps are measured by then.
+    /// `amount` over the seconds that `measure` returns. A failure is recorded: the times of the steps are measured by
+    /// then.
     fn rate(
         &mut self,
         what: &str,
@@ -135,8 +136,8 @@ fn copy(device: &Device) -> Result<f64, Diagnostic> {
     seconds(copy, || wait(device))
 }
 
-/// Seconds of adding a number: nothing simpler is written to new memory. The backend adds without fusion, which leaves out an
-/// operation whose result is never read, and reads once for several additions.
+/// Seconds of adding a number: nothing simpler is written to new memory. The backend adds without fusion, which leaves
+/// out an operation whose result is never read, and reads once for several additions.
 #[cfg(feature = "gpu")]
 fn copy_on_gpu(device: &Device) -> Result<f64, Diagnostic> {
     use burn::backend::{Backend as _, DispatchDevice, ops::FloatTensorOps as _};

@@ -1,4 +1,5 @@
-//! An estimate of a run's time before it begins, from a few of its steps or, if they are long, from a product of matrices.
+//! An estimate of a run's time before it begins, from a few of its steps or, if they are long, from a product of
+//! matrices.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,9 @@
 //! The checkpoints of a run: the schedule, writing on another thread, and the result.
 //!
-//! At most one checkpoint is written at a time, and training waits for it before the next one is taken: none is skipped. Training
-//! also waits before an update that would be more than `every` updates ahead of the newest complete checkpoint. If a checkpoint
-//! cannot be written, training continues: the failure is reported, and the next checkpoint is written when it is due.
+//! At most one checkpoint is written at a time, and training waits for it before the next one is taken: none is
+//! skipped. Training also waits before an update that would be more than `every` updates ahead of the newest complete
+//! checkpoint. If a checkpoint cannot be written, training continues: the failure is reported, and the next checkpoint
+//! is written when it is due.
 
 use std::{
     fs,
@@ -77,7 +78,8 @@ struct Written {
 }
 
 impl Checkpointer {
-    /// The checkpoints of a run in that folder. `from` is the checkpoint from which the run resumes: its step and folder.
+    /// The checkpoints of a run in that folder. `from` is the checkpoint from which the run resumes: its step and
+    /// folder.
     #[must_use]
     pub fn new(
         run_folder: &Path,
@@ -137,8 +139,8 @@ impl Checkpointer {
         self.periods = step.checked_div(self.section.every).unwrap_or(0);
     }
 
-    /// True if a checkpoint after `step` updates, whose parameters have this validation loss, would add to the complete ones: the
-    /// newest is of another step, or was written before these parameters were found to be the best.
+    /// True if a checkpoint after `step` updates, whose parameters have this validation loss, would add to the complete
+    /// ones: the newest is of another step, or was written before these parameters were found to be the best.
     #[must_use]
     pub fn lacks(&self, step: u64, val_loss: Option<f64>) -> bool {
         self.last().is_none_or(|(last, _)| last != step) || self.archive.improves(val_loss)
@@ -186,8 +188,8 @@ impl Checkpointer {
         Vec::new()
     }
 
-    /// Waits for the pending checkpoint if a crash after update number `updates` would otherwise lose more than `every` updates.
-    /// Returns its result.
+    /// Waits for the pending checkpoint if a crash after update number `updates` would otherwise lose more than `every`
+    /// updates. Returns its result.
     pub fn bound_loss(&mut self, updates: u64) -> Vec<Event> {
         let complete = self.last().map_or(0, |(step, _)| step);
         if self.section.every > 0 && updates.saturating_sub(complete) > self.section.every {

@@ -1,8 +1,9 @@
-//! The identity of a run: its run file, data, plugins and machine; and its differences from the run that wrote a checkpoint.
+//! The identity of a run: its run file, data, plugins and machine; and its differences from the run that wrote a
+//! checkpoint.
 //!
-//! Keys that may change: names and paths (`run.name`, `run.out`, `plugins`, the path of the data), `sink`, `checkpoint`,
-//! `alerts`, `limits`, and the length of the run, if the learning rates of completed steps stay the same. Any other change makes
-//! it a different run.
+//! Keys that may change: names and paths (`run.name`, `run.out`, `plugins`, the path of the data), `sink`,
+//! `checkpoint`, `alerts`, `limits`, and the length of the run, if the learning rates of completed steps stay the same.
+//! Any other change makes it a different run.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Reading a checkpoint: its checksums are verified before any use, and a large file is read only after its size is known to fit
-//! the run.
+//! Reading a checkpoint: its checksums are verified before any use, and a large file is read only after its size is
+//! known to fit the run.
 
 use std::{
     collections::BTreeMap,
@@ -213,8 +213,8 @@ fn text(path: &Path) -> Result<String, Damage> {
     String::from_utf8(read(path, MOST_TEXT)?).map_err(|_| Damage::new(path, "is not UTF-8 text"))
 }
 
-/// The state of the checkpoint in a folder, its checksums unchecked: for callers that read few of its files. `None` where the
-/// folder has none.
+/// The state of the checkpoint in a folder, its checksums unchecked: for callers that read few of its files. `None`
+/// where the folder has none.
 ///
 /// # Errors
 /// The file is damaged, of another version, or has values that no run can have.

@@ -80,8 +80,8 @@ impl Chosen {
     /// Finds the checkpoint that `--resume` selects: that at a path, the last of a run folder, or [`AUTO`].
     ///
     /// # Errors
-    /// The path is not a valid checkpoint, all checkpoints of the folder are damaged or lost, the folder cannot be read, or it is not
-    /// this run's.
+    /// The path is not a valid checkpoint, all checkpoints of the folder are damaged or lost, the folder cannot be
+    /// read, or it is not this run's.
     pub fn find(asked: &str, run_folder: &Path) -> Result<Self, Diagnostic> {
         let free = RunFolder::check(run_folder);
         let folder = match &free {
@@ -130,8 +130,8 @@ impl Chosen {
             .hint("start from the beginning in another folder with `--out DIR`, or name an `anomaly-step-...` with `--resume`"))
     }
 
-    /// Copies keys of the schedule that the run file lacks from the checkpoint: a run that is extended keeps its earlier
-    /// learning rates.
+    /// Copies keys of the schedule that the run file lacks from the checkpoint: a run that is extended keeps its
+    /// earlier learning rates.
     pub fn inherit(&self, config: &mut RunConfig, source: &Source) {
         let saved = self.checkpoint.as_ref().and_then(|saved| saved.config.get("train")?.get("decay_steps"));
         let saved = saved.and_then(|steps| u64::try_from(steps.as_integer()?).ok());
@@ -229,8 +229,8 @@ fn anew(folder: Option<RunFolder>) -> Start {
     Start { folder, sinks, remarks: remarks.into_iter().collect(), ..Start::default() }
 }
 
-/// Refuses a run whose checkpoints were removed: from the beginning it would replace its own results. The status of a killed process
-/// may be older than its first checkpoint; the events are not.
+/// Refuses a run whose checkpoints were removed: from the beginning it would replace its own results. The status of a
+/// killed process may be older than its first checkpoint; the events are not.
 fn check_not_lost(run_folder: &Path) -> Result<(), Diagnostic> {
     let record = RunRecord::read(run_folder).map_err(|damage| damage.hint(ANEW))?.unwrap_or_default();
     let has_ended = record.status == RunStatus::Completed;
@@ -284,8 +284,8 @@ fn other_run(checkpoint: &Checkpoint, differences: &[Difference]) -> Diagnostic 
         .hint("restore it, or use `--resume-anyway`, which records the difference and resumes")
 }
 
-/// Refuses states of the optimizer in another format or in other blocks: their codes would be read as other values. A state whose
-/// type has changed has tensors of another type, which are refused when they are read.
+/// Refuses states of the optimizer in another format or in other blocks: their codes would be read as other values. A
+/// state whose type has changed has tensors of another type, which are refused when they are read.
 fn check_states(
     checkpoint: &Checkpoint,
     setup: &RunSetup,

@@ -1,5 +1,5 @@
-//! Checks of values that the types of `state.toml` allow but no run can have. A checkpoint with such a value is damaged, even if
-//! its checksums match, and none is written with one. Only losses of steps and evaluations may be NaN.
+//! Checks of values that the types of `state.toml` allow but no run can have. A checkpoint with such a value is
+//! damaged, even if its checksums match, and none is written with one. Only losses of steps and evaluations may be NaN.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 

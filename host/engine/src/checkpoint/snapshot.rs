@@ -1,8 +1,8 @@
 //! The content of a checkpoint, taken between two steps.
 //!
-//! On the CPU its tensors are handles, and nothing is copied. On a GPU the thread that trains has read all of them: a read by
-//! another thread would end the operations that the tensor library fuses, at a time that differs between equal runs, and with them
-//! the order of sums.
+//! On the CPU its tensors are handles, and nothing is copied. On a GPU the thread that trains has read all of them: a
+//! read by another thread would end the operations that the tensor library fuses, at a time that differs between equal
+//! runs, and with them the order of sums.
 
 use altgrad_alerts::AlertState;
 use altgrad_base::diagnostic::Diagnostic;

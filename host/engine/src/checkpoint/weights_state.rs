@@ -1,5 +1,5 @@
-//! The state with which a run evaluated its final weights. `weights.safetensors` has it in its metadata, so that a copy of the file is
-//! evaluated alike; for the weights of a checkpoint it is a part of `state.toml`.
+//! The state with which a run evaluated its final weights. `weights.safetensors` has it in its metadata, so that a copy
+//! of the file is evaluated alike; for the weights of a checkpoint it is a part of `state.toml`.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_run_folder::record::CastSwitch;

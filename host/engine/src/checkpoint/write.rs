@@ -33,8 +33,8 @@ pub(super) struct Complete {
     pub missing: Vec<String>,
 }
 
-/// Writes a snapshot into the folder of checkpoints. Waits for the sinks' states last: when the checkpoint appears, they
-/// have taken every row before it.
+/// Writes a snapshot into the folder of checkpoints. Waits for the sinks' states last: when the checkpoint appears,
+/// they have taken every row before it.
 ///
 /// # Errors
 /// An operation failed; written files are removed, as far as possible.
@@ -135,8 +135,9 @@ fn saved(sink: SinkState) -> state::SinkRecord {
     state::SinkRecord { counts: sink.counts, state, missing }
 }
 
-/// Gives a complete folder its name. A folder with this name is replaced: it is damaged, or of the same step before an evaluation
-/// that found its parameters to be the best. If that fails, it keeps its name; after a crash, [`super::retention::restore`] gives it back.
+/// Gives a complete folder its name. A folder with this name is replaced: it is damaged, or of the same step before an
+/// evaluation that found its parameters to be the best. If that fails, it keeps its name; after a crash,
+/// [`super::retention::restore`] gives it back.
 fn appear(disk: &Disk, folder: &Path, unfinished: &Path, name: &str) -> io::Result<()> {
     let path = folder.join(name);
     let replaced = folder.join(format!("{REPLACED}{name}"));

@@ -1,5 +1,5 @@
-//! Products of a Hessian with vectors by central differences of gradients: its largest eigenvalue by power iteration, its trace by
-//! Hutchinson's estimator.
+//! Products of a Hessian with vectors by central differences of gradients: its largest eigenvalue by power iteration,
+//! its trace by Hutchinson's estimator.
 
 use std::ops::Range;
 
@@ -11,13 +11,14 @@ use rand::RngExt;
 
 use super::estimate::Estimate;
 
-/// Displacement of the weights over 1 + their L2 norm. Truncation grows with its square, the rounding of gradients with its inverse:
-/// at 2^-15 both are below 1e-3 of the largest eigenvalue of small GPTs, and truncation is tens of percent at 2^-9.
+/// Displacement of the weights over 1 + their L2 norm. Truncation grows with its square, the rounding of gradients with
+/// its inverse: at 2^-15 both are below 1e-3 of the largest eigenvalue of small GPTs, and truncation is tens of percent
+/// at 2^-9.
 pub const RELATIVE_STEP: f64 = 1.0 / 32768.0;
 /// Relative change of the eigenvalue at which power iteration ends.
 const TOLERANCE: f64 = 1e-3;
-/// Residual, over the eigenvalue, above which the iteration continues. The change is also small near a smaller eigenvalue if the
-/// start was near its direction.
+/// Residual, over the eigenvalue, above which the iteration continues. The change is also small near a smaller
+/// eigenvalue if the start was near its direction.
 const LARGEST_RESIDUAL: f64 = 1e-2;
 
 /// The eigenvalue of largest magnitude.
@@ -29,7 +30,8 @@ pub struct Eigenvalue {
     pub residual: f64,
     /// Number of computed products.
     pub iterations: u32,
-    /// True if the last iteration changed the value by at most a thousandth, and the residual is at most a hundredth of it.
+    /// True if the last iteration changed the value by at most a thousandth, and the residual is at most a hundredth of
+    /// it.
     pub converged: bool,
     /// The value over the one at half the displacement, minus 1: it measures the error of the differences.
     pub sensitivity: f64,
@@ -71,8 +73,8 @@ impl<'a, G: FnMut(&[f32]) -> Result<Vec<f32>, Diagnostic>> Hessian<'a, G> {
         Ok(up.iter().zip(&down).map(difference).collect())
     }
 
-    /// The eigenvalue of largest magnitude, from a random direction of `seed`, after at most `most` products; `None` if gradients are
-    /// not finite or do not change.
+    /// The eigenvalue of largest magnitude, from a random direction of `seed`, after at most `most` products; `None` if
+    /// gradients are not finite or do not change.
     ///
     /// # Errors
     /// The error of the gradient.
@@ -102,7 +104,8 @@ impl<'a, G: FnMut(&[f32]) -> Result<Vec<f32>, Diagnostic>> Hessian<'a, G> {
         Ok(Some(Eigenvalue { sensitivity: found.value / nearer? - 1.0, ..found }))
     }
 
-    /// The trace of each of the diagonal blocks `ranges`, and of all: means of `v' H v` over `draws` vectors of random signs.
+    /// The trace of each of the diagonal blocks `ranges`, and of all: means of `v' H v` over `draws` vectors of random
+    /// signs.
     ///
     /// # Errors
     /// The error of the gradient.

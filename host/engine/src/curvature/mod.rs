@@ -1,7 +1,7 @@
 //! The curvature of the loss at a model's weights, and statistics of its gradients.
 //!
-//! The Hessian is that of the unrounded loss, because rounding to nearest makes the loss a step function. Gradients of sequences are
-//! rounded as in training.
+//! The Hessian is that of the unrounded loss, because rounding to nearest makes the loss a step function. Gradients of
+//! sequences are rounded as in training.
 
 pub mod estimate;
 pub mod hessian;

@@ -14,8 +14,8 @@ pub struct NoiseScale {
 }
 
 impl NoiseScale {
-    /// The quotient of trace and squared norm, sequences: the batch size at which noise and gradient are equal in norm. Unknown if
-    /// the estimate of the squared norm is not positive.
+    /// The quotient of trace and squared norm, sequences: the batch size at which noise and gradient are equal in norm.
+    /// Unknown if the estimate of the squared norm is not positive.
     #[must_use]
     pub fn sequences(&self) -> Option<f64> {
         (self.gradient_square > 0.0).then(|| self.covariance_trace / self.gradient_square)

@@ -36,7 +36,8 @@ fn evaluator() -> Evaluator {
     let layout = Layout::new(&SHAPE);
     let initial = Params::init(layout, 5, &device.tensors);
     let (values, specs) = (initial.read().unwrap(), &initial.layout.specs);
-    // Matrices are larger than at initialization: norms of small inputs have derivatives that differences do not resolve.
+    // Matrices are larger than at initialization: norms of small inputs have derivatives that differences do not
+    // resolve.
     let larger = |(values, spec): (Vec<f32>, &ParamSpec)| {
         let factor = if spec.shape.len() == 2 { 25.0 } else { 1.0 };
         flat(values.into_iter().map(|x| factor * x).collect(), &device.tensors)

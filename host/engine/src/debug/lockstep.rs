@@ -1,7 +1,7 @@
 //! Two runs in lockstep on the same batches, each with its own formats and optimizer: their first difference.
 //!
-//! Both take a step under a trace. Then the traces are compared, tensor by tensor in time order, and the new parameters after them.
-//! [`differing_key`] checks the conditions of the comparison.
+//! Both take a step under a trace. Then the traces are compared, tensor by tensor in time order, and the new parameters
+//! after them. [`differing_key`] checks the conditions of the comparison.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -39,12 +39,13 @@ pub struct Parting {
 pub struct LockstepComparison {
     /// Steps compared; the last one is the first with a difference, if there is one.
     pub steps: u64,
-    /// The first tensor of each phase and operation that differs in that step, in time order. Empty if the runs do not differ.
+    /// The first tensor of each phase and operation that differs in that step, in time order. Empty if the runs do not
+    /// differ.
     pub partings: Vec<Parting>,
 }
 
-/// The first key, by name, whose values differ although a comparison requires equal ones: one of `[data]` and `[model]`, the seed,
-/// or the number of micro-batches.
+/// The first key, by name, whose values differ although a comparison requires equal ones: one of `[data]` and
+/// `[model]`, the seed, or the number of micro-batches.
 ///
 /// # Errors
 /// A value has no representation in TOML.
@@ -88,8 +89,8 @@ pub fn unmeasured(mut config: RunConfig) -> RunConfig {
     config
 }
 
-/// Takes up to `steps` steps with both runs and stops at the first in which a tensor differs by more than `tolerance` ULP.
-/// `on_step` is called for every step without a difference. The runs must have no [`differing_key`].
+/// Takes up to `steps` steps with both runs and stops at the first in which a tensor differs by more than `tolerance`
+/// ULP. `on_step` is called for every step without a difference. The runs must have no [`differing_key`].
 ///
 /// # Errors
 /// A plugin or the device failed.

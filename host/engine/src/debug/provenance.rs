@@ -1,7 +1,7 @@
 //! The origin of a step's first NaN or infinity: the step is computed again under a trace.
 //!
-//! The same parameters, batches and randomness give the same values; the run's state is not changed. Call it before the update,
-//! which spreads non-finite values over all parameters.
+//! The same parameters, batches and randomness give the same values; the run's state is not changed. Call it before the
+//! update, which spreads non-finite values over all parameters.
 
 use std::fmt;
 
@@ -30,16 +30,16 @@ pub struct Origin {
     pub elements: usize,
 }
 
-/// The first non-finite tensors of a step. Both are missing if only a sum over finite values overflowed, or if the device does
-/// not compute the same twice.
+/// The first non-finite tensors of a step. Both are missing if only a sum over finite values overflowed, or if the
+/// device does not compute the same twice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Provenance {
     /// The step.
     pub step: u64,
     /// The first non-finite tensor of the forward pass: the origin of the loss's value.
     pub loss: Option<Origin>,
-    /// The first non-finite tensor of the backward pass: the origin of the gradients'. If the forward pass has one, it is the
-    /// cause of this one.
+    /// The first non-finite tensor of the backward pass: the origin of the gradients'. If the forward pass has one, it
+    /// is the cause of this one.
     pub gradient: Option<Origin>,
 }
 
@@ -51,8 +51,8 @@ impl Provenance {
     }
 }
 
-/// Computes step `step` again from the present state, and searches for the first NaN or infinity. Takes the time of a step and
-/// of reading all its tensors.
+/// Computes step `step` again from the present state, and searches for the first NaN or infinity. Takes the time of a
+/// step and of reading all its tensors.
 ///
 /// # Errors
 /// A plugin or the device failed.

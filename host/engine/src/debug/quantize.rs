@@ -64,7 +64,8 @@ pub struct CastInput {
     pub axis: Axis,
 }
 
-/// The values of a matrix after a cast, row-major in its shape. `key` is that of stochastic rounding and of random signs.
+/// The values of a matrix after a cast, row-major in its shape. `key` is that of stochastic rounding and of random
+/// signs.
 ///
 /// # Errors
 /// The format does not run on the device, or a call failed.

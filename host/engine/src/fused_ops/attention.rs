@@ -1,7 +1,8 @@
 //! Causal self-attention of all heads, from the stacked queries, keys and values.
 //!
-//! A thread computes a sequence. It processes its heads in blocks of queries, whose scores fit into the cache and extend to the block's last position
-//! only; the backward pass computes them again. Blocks that lie wholly in the future are never computed.
+//! A thread computes a sequence. It processes its heads in blocks of queries, whose scores fit into the cache and
+//! extend to the block's last position only; the backward pass computes them again. Blocks that lie wholly in the
+//! future are never computed.
 
 #[cfg(feature = "gpu")]
 mod backward_kernel;
@@ -50,14 +51,15 @@ use crate::{
     trace::TraceScope,
 };
 
-/// The roles that the two products of attention may round. The product of probabilities and values contracts over positions.
+/// The roles that the two products of attention may round. The product of probabilities and values contracts over
+/// positions.
 pub const CAST_ROLES: [Role; 6] =
     [Role::Query, Role::Key, Role::Value, Role::Probabilities, Role::ScoresGrad, Role::AttentionGrad];
 
 /// `softmax(q k^T / sqrt(head width)) v` of each head. Each position attends to itself and earlier ones. The softmax is
-/// multiplied by `mask`, if there is one. A `monitor` receives the measurements of its layer. `precision` is that of the matrix
-/// products, `casts` are those of their operands. Shapes: `qkv` `[batch, block, 3 width]`, mask `[batch, heads, block, block]`,
-/// result `[batch, block, width]`. Records scores and softmax.
+/// multiplied by `mask`, if there is one. A `monitor` receives the measurements of its layer. `precision` is that of
+/// the matrix products, `casts` are those of their operands. Shapes: `qkv` `[batch, block, 3 width]`, mask
+/// `[batch, heads, block, block]`, result `[batch, block, width]`. Records scores and softmax.
 #[must_use]
 pub fn causal(
     qkv: Tensor<3>,
@@ -181,16 +183,16 @@ fn future(block: usize, device: &Device) -> Tensor<4, Bool> {
 struct Attention {
     shape: AttentionShape,
     mask: Option<Arc<[f32]>>,
-    /// True if the softmax and the gradients of both products are rounded to bf16 before they are multiplied; q, k and v are
-    /// rounded already.
+    /// True if the softmax and the gradients of both products are rounded to bf16 before they are multiplied; q, k and
+    /// v are rounded already.
     to_bf16: bool,
     /// The destination of the entropy of each head and of the largest score, if they are requested.
     measured: Option<Arc<OnceLock<Vec<f32>>>>,
 }
 
 impl Attention {
-    /// The result of one sequence, and the largest score and the inverse sum of exponentials of every row. `entropies`, `[heads, block]` or empty,
-    /// receives the entropy of every row.
+    /// The result of one sequence, and the largest score and the inverse sum of exponentials of every row. `entropies`,
+    /// `[heads, block]` or empty, receives the entropy of every row.
     fn sequence_forward(
         &self,
         (qkv, mask): (&[f32], Option<&[f32]>),
@@ -226,7 +228,8 @@ impl Attention {
         }
     }
 
-    /// The gradients of one sequence's q, k and v. Those of scores and softmax, `[heads, block, block]`, are written to the vectors in `traced`.
+    /// The gradients of one sequence's q, k and v. Those of scores and softmax, `[heads, block, block]`, are written to
+    /// the vectors in `traced`.
     fn sequence_backward(
         &self,
         (qkv, mask): (&[f32], Option<&[f32]>),
@@ -298,8 +301,8 @@ impl Attention {
         }
     }
 
-    /// The mean entropy of each head and the largest score, from the values of all rows, `[batch, heads, block]`. The score is NaN
-    /// if a row's softmax is not finite.
+    /// The mean entropy of each head and the largest score, from the values of all rows, `[batch, heads, block]`. The
+    /// score is NaN if a row's softmax is not finite.
     fn measured(&self, stats: &[[f32; 2]], entropies: &[f32]) -> Vec<f32> {
         let AttentionShape { batch, block, heads, .. } = self.shape;
         let mut measured = vec![0f64; heads];

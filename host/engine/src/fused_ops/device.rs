@@ -1,7 +1,7 @@
 //! The interface of hand-written differentiable operations with kernels for GPUs.
 //!
-//! An operation implements [`DeviceFunction`] beside its [`CpuFunction`](super::CpuFunction). The tensor library's fusion takes it for one
-//! opaque operation, whatever the number of its kernels.
+//! An operation implements [`DeviceFunction`] beside its [`CpuFunction`](super::CpuFunction). The tensor library's
+//! fusion takes it for one opaque operation, whatever the number of its kernels.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -31,7 +31,8 @@ pub trait DeviceFunction: Debug + Send + Sync + 'static {
     /// The shapes of the result, and of the tensor that is saved for the backward pass besides the inputs.
     fn shapes(&self, inputs: [&Shape; 3]) -> [Shape; 2];
 
-    /// Writes the result and the saved tensor; the latter may be left as it is if nothing uses it, so that the operation is not `tracked`.
+    /// Writes the result and the saved tensor; the latter may be left as it is if nothing uses it, so that the
+    /// operation is not `tracked`.
     fn forward(&self, inputs: [CubeTensor; 3], outputs: [CubeTensor; 2], tracked: bool);
 
     /// Writes the gradients of the inputs that it uses, from the gradient of the result.
@@ -41,7 +42,8 @@ pub trait DeviceFunction: Debug + Send + Sync + 'static {
 /// The application of a [`DeviceFunction`], for burn's backends.
 #[backend_extension(Cube, Autodiff, Fusion)]
 pub trait DeviceOps: Backend {
-    /// `function` of three tensors, and what is saved, outside of any graph; `kept` says whether the caller uses the latter.
+    /// `function` of three tensors, and what is saved, outside of any graph; `kept` says whether the caller uses the
+    /// latter.
     #[fusion(default)]
     fn apply_on_device(
         a: FloatTensor<Self>,

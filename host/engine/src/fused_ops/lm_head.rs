@@ -1,5 +1,5 @@
-//! The language-model head and the mean cross-entropy of its logits, some rows at a time. The logits of a whole batch are by
-//! far the largest tensor of a step and never exist at once.
+//! The language-model head and the mean cross-entropy of its logits, some rows at a time. The logits of a whole batch
+//! are by far the largest tensor of a step and never exist at once.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::Tensor;
@@ -21,10 +21,10 @@ use crate::{
 /// Rows whose logits exist at once.
 pub(crate) const ROWS: usize = matmul::INNER;
 
-/// Mean of `-log softmax(x w^T)[target]`, nats: `[1]`; bit-identical to [`loss::cross_entropy`](super::loss) of the product, and
-/// its gradients. On the CPU only. `bf16` is the gradient that the loss will have in the backward pass: if it is given, the
-/// gradient of the logits is rounded to bf16 before it is multiplied. Shapes: `x` `[rows, in]`, `w` `[vocab, in]`, one target per
-/// row.
+/// Mean of `-log softmax(x w^T)[target]`, nats: `[1]`; bit-identical to [`loss::cross_entropy`](super::loss) of the
+/// product, and its gradients. On the CPU only. `bf16` is the gradient that the loss will have in the backward pass: if
+/// it is given, the gradient of the logits is rounded to bf16 before it is multiplied. Shapes: `x` `[rows, in]`, `w`
+/// `[vocab, in]`, one target per row.
 #[must_use]
 pub fn cross_entropy(x: Tensor<2>, w: Tensor<2>, targets: &[i32], bf16: Option<f32>) -> Tensor<1> {
     let ([_, inner], [vocab, _]) = (x.dims(), w.dims());

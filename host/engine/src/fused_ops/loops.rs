@@ -1,6 +1,7 @@
 //! The inner loops of the operations, compiled for each width of SIMD registers; the CPU decides when they are called.
 //!
-//! Results are bit-identical on every CPU: the loops fix the order of sums, and no multiplication is fused with an addition.
+//! Results are bit-identical on every CPU: the loops fix the order of sums, and no multiplication is fused with an
+//! addition.
 
 use multiversion::multiversion;
 

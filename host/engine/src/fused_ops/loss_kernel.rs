@@ -1,4 +1,5 @@
-//! The mean cross-entropy of logits on GPUs: a cube per row, which reads the row three times, then the mean of the rows.
+//! The mean cross-entropy of logits on GPUs: a cube per row, which reads the row three times, then the mean of the
+//! rows.
 
 use burn::tensor::Shape;
 use burn_cubecl::tensor::CubeTensor;
@@ -10,7 +11,8 @@ use crate::cube_parts::{UNITS, cube_max, cube_sum, elements, ordered, unordered}
 /// Most cubes of a launch: devices promise 65,535.
 const MAX_CUBES: usize = 1 << 15;
 
-/// Writes the mean cross-entropy of rows, nats, `[1]`, and, if it is `tracked`, its gradient. `targets` are the bits of an id per row.
+/// Writes the mean cross-entropy of rows, nats, `[1]`, and, if it is `tracked`, its gradient. `targets` are the bits of
+/// an id per row.
 pub(super) fn cross_entropy(
     logits: CubeTensor,
     targets: CubeTensor,

@@ -1,9 +1,10 @@
 //! Differentiable operations with hand-written forward and backward passes.
 //!
 //! Each replaces a chain of tensor operations with fewer passes over memory, no temporaries, and loops for the widest
-//! registers of the machine (`loops`). All threads work on parts of fixed size, so that results do not depend on the number of
-//! threads. An operation saves values for its backward pass if they are expensive to compute again. GPUs have kernels for some of them
-//! (`device`) and use the chain for the others. The chain is beside the operation as `reference`; tests compare all three.
+//! registers of the machine (`loops`). All threads work on parts of fixed size, so that results do not depend on the
+//! number of threads. An operation saves values for its backward pass if they are expensive to compute again. GPUs have
+//! kernels for some of them (`device`) and use the chain for the others. The chain is beside the operation as
+//! `reference`; tests compare all three.
 
 pub mod attention;
 #[cfg(feature = "gpu")]

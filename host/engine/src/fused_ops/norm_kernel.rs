@@ -1,7 +1,7 @@
 //! LayerNorm and RMSNorm on GPUs: one kernel forward, two backward.
 //!
-//! A cube takes rows. The gradients of weight and bias are first added up by each cube over its rows, then over the cubes. The number of
-//! cubes depends on the number of rows only, so that sums have one order.
+//! A cube takes rows. The gradients of weight and bias are first added up by each cube over its rows, then over the
+//! cubes. The number of cubes depends on the number of rows only, so that sums have one order.
 
 use burn::tensor::Shape;
 use burn_cubecl::tensor::CubeTensor;
@@ -151,8 +151,8 @@ fn norm(
     }
 }
 
-/// The gradient of `x`, and each cube's sums of the gradients of weight and bias: `parts` `[cubes, weight then bias]`. The columns of a unit
-/// are its own, so that it adds to them without a barrier.
+/// The gradient of `x`, and each cube's sums of the gradients of weight and bias: `parts` `[cubes, weight then bias]`.
+/// The columns of a unit are its own, so that it adds to them without a barrier.
 #[cube(launch)]
 fn norm_backward(
     x: &[f32],

@@ -4,9 +4,10 @@ use burn::tensor::Device;
 
 use super::is_available;
 
-/// Returns the result of `work`. On the CPU a thread of the pool executes it: operations that share their parts among threads
-/// then start without waking a thread, and the caller's thread does not sleep and wake around each. On other devices the
-/// caller's thread executes it, because the device orders its work by thread. Spans go to the caller's subscriber.
+/// Returns the result of `work`. On the CPU a thread of the pool executes it: operations that share their parts among
+/// threads then start without waking a thread, and the caller's thread does not sleep and wake around each. On other
+/// devices the caller's thread executes it, because the device orders its work by thread. Spans go to the caller's
+/// subscriber.
 pub fn in_pool<R: Send>(device: &Device, work: impl FnOnce() -> R + Send) -> R {
     if !is_available(device) {
         return work();

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::tensor::cpu::{elements, flat, from_elements, into_unique, zeros};
 
-/// `x / sqrt(mean(x^2) + epsilon) * gain` of each head of the queries and of the keys; values stay as they are. Shapes: `qkv` and
-/// the result `[batch, block, 3 width]`, gains `[head width]`, shared by all heads.
+/// `x / sqrt(mean(x^2) + epsilon) * gain` of each head of the queries and of the keys; values stay as they are. Shapes:
+/// `qkv` and the result `[batch, block, 3 width]`, gains `[head width]`, shared by all heads.
 #[must_use]
 pub fn qk_norm(qkv: Tensor<3>, gains: [Tensor<1>; 2], shape: AttentionShape, epsilon: f64) -> Tensor<3> {
     if !is_available(&qkv.device()) {

@@ -126,8 +126,8 @@ mod tests {
         }
     }
 
-    /// With one channel the gradient is `weight epsilon / (x^2 + epsilon)^1.5`: the difference of two terms near `weight / |x|`, of whose
-    /// rounding the error is.
+    /// With one channel the gradient is `weight epsilon / (x^2 + epsilon)^1.5`: the difference of two terms near
+    /// `weight / |x|`, of whose rounding the error is.
     #[test]
     fn the_gradient_of_a_single_channel_is_off_by_the_rounding_of_its_terms() {
         let (device, weight, epsilon) = (ComputeDevice::cpu().tensors, 1.5, 1e-5);

@@ -1,7 +1,7 @@
 //! Rotary positions (arXiv:2104.09864): rotates queries and keys by angles that grow with the position.
 //!
-//! Elements i and i + d/2 of a head of width d are a pair. Position p turns it by `p * 10000^(-2i/d)` radians. Values stay
-//! as they are. The backward pass turns gradients back.
+//! Elements i and i + d/2 of a head of width d are a pair. Position p turns it by `p * 10000^(-2i/d)` radians. Values
+//! stay as they are. The backward pass turns gradients back.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Device, Tensor, TensorData};

@@ -10,7 +10,8 @@ use super::{
 };
 use crate::tensor::cpu::into_unique;
 
-/// `x * factor` for each of these tensors, which are outside of any autodiff graph; in the memory of `x` if nothing else uses it.
+/// `x * factor` for each of these tensors, which are outside of any autodiff graph; in the memory of `x` if nothing
+/// else uses it.
 #[must_use]
 pub fn all_scaled(tensors: Vec<Tensor<1>>, factor: f32) -> Vec<Tensor<1>> {
     #[cfg(feature = "gpu")]

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::tensor::cpu::{elements, flat, from_elements, zeros};
 
-/// `silu(gate) * (linear / scale)`, with `silu(g) = g / (1 + e^-g)`. Shapes: `x` `[batch, block, 2 n]`, the gate's half first;
-/// scales `[batch * block]`, constants for the backward pass, 1 if there are none; result `[batch, block, n]`.
+/// `silu(gate) * (linear / scale)`, with `silu(g) = g / (1 + e^-g)`. Shapes: `x` `[batch, block, 2 n]`, the gate's half
+/// first; scales `[batch * block]`, constants for the backward pass, 1 if there are none; result `[batch, block, n]`.
 #[must_use]
 pub fn swiglu(x: Tensor<3>, scales: Option<Tensor<1>>) -> Tensor<3> {
     if is_available(&x.device()) {
@@ -33,8 +33,8 @@ fn reference(x: Tensor<3>, scales: Option<Tensor<1>>) -> Tensor<3> {
     activation::silu(gate) * linear
 }
 
-/// The scale of each token: the largest magnitude of the linear half, 1 where that is 0. Without a gradient. Shapes: `x`
-/// `[batch, block, 2 n]`, result `[batch * block]`.
+/// The scale of each token: the largest magnitude of the linear half, 1 where that is 0. Without a gradient. Shapes:
+/// `x` `[batch, block, 2 n]`, result `[batch * block]`.
 #[must_use]
 pub fn scales(x: &Tensor<3>) -> Tensor<1> {
     let x = x.clone().detach().set_require_grad(false);

@@ -32,8 +32,8 @@ pub(super) fn run<const N: usize>(
     std::iter::once(y.inner()).chain(grads).map(read).collect()
 }
 
-/// Asserts that result and gradients of `op` are those of `reference` in f64, up to `tolerance` times the largest magnitude of
-/// each tensor; and that they are bit-identical on one thread.
+/// Asserts that result and gradients of `op` are those of `reference` in f64, up to `tolerance` times the largest
+/// magnitude of each tensor; and that they are bit-identical on one thread.
 pub(super) fn compare<const N: usize>(
     inputs: &[Vec<f32>; N],
     tolerance: f64,

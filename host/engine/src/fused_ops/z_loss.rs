@@ -1,5 +1,5 @@
-//! Mean cross-entropy with z-loss (arXiv:2204.02311): the mean of `log(Z)^2` times a coefficient, Z being the softmax's normaliser.
-//! It keeps Z near 1 and so the logits from drifting.
+//! Mean cross-entropy with z-loss (arXiv:2204.02311): the mean of `log(Z)^2` times a coefficient, Z being the softmax's
+//! normaliser. It keeps Z near 1 and so the logits from drifting.
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Int, Tensor, TensorData, activation};
@@ -26,7 +26,8 @@ pub struct Objective {
     pub loss: Tensor<1>,
 }
 
-/// The objective of logits. Shapes: logits `[rows, vocab]`, one target per row. Records the logarithms and both results.
+/// The objective of logits. Shapes: logits `[rows, vocab]`, one target per row. Records the logarithms and both
+/// results.
 #[must_use]
 pub fn objective(logits: Tensor<2>, targets: &[i32], coefficient: f64, scope: TraceScope<'_>) -> Objective {
     scope.record_with("log_softmax", || loss::log_softmax(untracked(logits.clone())));
@@ -42,7 +43,8 @@ pub fn objective(logits: Tensor<2>, targets: &[i32], coefficient: f64, scope: Tr
     objective
 }
 
-/// The same as a chain of tensor operations. `log Z` is the largest logit and the logarithm of the sum of exponentials below it.
+/// The same as a chain of tensor operations. `log Z` is the largest logit and the logarithm of the sum of exponentials
+/// below it.
 fn reference(logits: Tensor<2>, targets: &[i32], coefficient: f64) -> Objective {
     let targets =
         Tensor::<2, Int>::from_data(TensorData::new(targets.to_vec(), [targets.len(), 1]), &logits.device());

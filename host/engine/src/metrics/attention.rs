@@ -56,8 +56,8 @@ impl MetricFamily for AttentionFamily {
     }
 }
 
-/// The least entropy of a query head's query-key form, from the stacked weight of queries, keys and values, `[rows, width]`, and the numbers
-/// of query heads and of key heads.
+/// The least entropy of a query head's query-key form, from the stacked weight of queries, keys and values,
+/// `[rows, width]`, and the numbers of query heads and of key heads.
 #[must_use]
 pub fn qk_entropy(weight: &[f32], width: usize, [heads, kv_heads]: [usize; 2]) -> Option<f64> {
     let head = width / heads * width;
@@ -70,8 +70,8 @@ pub fn qk_entropy(weight: &[f32], width: usize, [heads, kv_heads]: [usize; 2]) -
     entropies?.into_iter().reduce(f64::min)
 }
 
-/// The entropy of the squared singular values of `Q^T K`, both `[head width, width]`. With `Q Q^T = L L^T` they are those of
-/// `L^T K`, which is as small as `K`.
+/// The entropy of the squared singular values of `Q^T K`, both `[head width, width]`. With `Q Q^T = L L^T` they are
+/// those of `L^T K`, which is as small as `K`.
 fn form_entropy(queries: &[f32], keys: &[f32], width: usize) -> Option<f64> {
     let n = queries.len() / width;
     let factor = cholesky(queries, n, width);
@@ -92,7 +92,8 @@ fn form_entropy(queries: &[f32], keys: &[f32], width: usize) -> Option<f64> {
     (sum > 0.0).then(|| shares.map(|share| -share * share.ln()).sum())
 }
 
-/// The lower triangle `L`, `[n, n]`, with `L L^T` the Gram matrix of the rows of `a`. Directions that are missing are zero.
+/// The lower triangle `L`, `[n, n]`, with `L L^T` the Gram matrix of the rows of `a`. Directions that are missing are
+/// zero.
 fn cholesky(a: &[f32], n: usize, width: usize) -> Vec<f64> {
     let row = |i: usize| &a[i * width..(i + 1) * width];
     let dot = |i: usize, j: usize| -> f64 {
@@ -123,7 +124,8 @@ mod tests {
 
     #[test]
     fn the_entropy_of_a_form_is_that_of_the_product_itself() {
-        // Two heads of width 2 in a width of 4; the product Q^T K of each is [4, 4] and has two singular values at most.
+        // Two heads of width 2 in a width of 4; the product Q^T K of each is [4, 4] and has two singular values at
+        // most.
         let weight: Vec<f32> = (0..48).map(|i| ((i * 37 % 23) as f32 - 11.0) / 7.0).collect();
         let entropy = |head: usize| {
             let (q, k) = (&weight[head * 8..head * 8 + 8], &weight[16 + head * 8..16 + head * 8 + 8]);

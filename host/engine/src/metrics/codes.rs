@@ -1,8 +1,8 @@
 //! Use of a format's codes, and distribution of the values that are rounded to them: by site and, where all sites of a
 //! role share a format, by role.
 //!
-//! Kurtosis is by site only: tensors of different spread have none in common. There is no value over all roles: codes of
-//! different formats mean different things. A NaN has no code and is left out; the metrics of rounding count it.
+//! Kurtosis is by site only: tensors of different spread have none in common. There is no value over all roles: codes
+//! of different formats mean different things. A NaN has no code and is left out; the metrics of rounding count it.
 
 use altgrad_metrics::{
     Histogram, Layer, MetricId, MetricRecord, Over, Role, Statistic,

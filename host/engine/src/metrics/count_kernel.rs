@@ -1,7 +1,9 @@
-//! The kernel that counts the effects of an update: each unit counts, a cube combines the counts, and the host reads them.
+//! The kernel that counts the effects of an update: each unit counts, a cube combines the counts, and the host reads
+//! them.
 //!
-//! It counts the same as [`Update::stored`](super::updates::Update::stored), from the values before and after the update. Counts
-//! are integers. Distances are added up in f32, one slot per cube, in one fixed order, so that equal launches give equal bits.
+//! It counts the same as [`Update::stored`](super::updates::Update::stored), from the values before and after the
+//! update. Counts are integers. Distances are added up in f32, one slot per cube, in one fixed order, so that equal
+//! launches give equal bits.
 
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
@@ -23,8 +25,8 @@ const ONES_FIELD: u32 = 127;
 /// The code of a NaN in a format that has none.
 const NO_CODE: u32 = u32::MAX;
 
-/// Launches it over `[n]` tensors, all contiguous. `memory` has one word per element, or any four words if nothing is remembered;
-/// `words` are [`WORDS`] zeros, and `sums` has one slot per cube.
+/// Launches it over `[n]` tensors, all contiguous. `memory` has one word per element, or any four words if nothing is
+/// remembered; `words` are [`WORDS`] zeros, and `sums` has one slot per cube.
 pub(super) fn launch(
     [before, after, grad]: [CubeTensor; 3],
     counting: Counting,

@@ -117,7 +117,8 @@ impl CountOps for CubeBackend {
     }
 }
 
-/// Counts an update: its words, as bit patterns, and its sums. The tensors are before, after, and the gradient: `[n]` each, on a GPU.
+/// Counts an update: its words, as bit patterns, and its sums. The tensors are before, after, and the gradient: `[n]`
+/// each, on a GPU.
 #[must_use]
 pub fn count_update(
     [before, after, grad]: [Tensor<1>; 3],

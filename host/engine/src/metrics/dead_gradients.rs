@@ -1,5 +1,6 @@
-//! Elements and rows with dead gradients: |gradient| before clipping was below `dead_gradient_threshold` for `dead_neuron_window`
-//! steps in a row. Missing until that many steps have been counted; rows are missing where a device counts.
+//! Elements and rows with dead gradients: |gradient| before clipping was below `dead_gradient_threshold` for
+//! `dead_neuron_window` steps in a row. Missing until that many steps have been counted; rows are missing where a
+//! device counts.
 
 use altgrad_metrics::{
     MetricId, MetricRecord, Statistic,
@@ -72,8 +73,8 @@ impl DeadGradients {
         runs.update(grad, |run, grad| if grad.abs() < below { run.saturating_add(1) } else { 0 });
     }
 
-    /// The number of counted steps of a parameter, and the consecutive dead steps of its elements, none where a device counts;
-    /// `None` if they are not counted, or before the first step.
+    /// The number of counted steps of a parameter, and the consecutive dead steps of its elements, none where a device
+    /// counts; `None` if they are not counted, or before the first step.
     #[must_use]
     pub fn remembered(&self, param: usize) -> Option<(u64, PackedInts)> {
         self.params.get(param).filter(|(steps, _)| *steps > 0).cloned()
@@ -86,8 +87,8 @@ impl DeadGradients {
         }
     }
 
-    /// The share of a matrix's rows of `width` elements that are permanently dead as a whole; `None` until the window is full, and
-    /// for elements that a device keeps.
+    /// The share of a matrix's rows of `width` elements that are permanently dead as a whole; `None` until the window
+    /// is full, and for elements that a device keeps.
     fn rows(&self, param: usize, width: usize) -> Option<f64> {
         let (steps, runs) = self.params.get(param)?;
         let known = *steps >= u64::from(self.window) && self.counted[param].is_none() && !runs.is_empty();

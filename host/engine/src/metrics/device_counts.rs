@@ -1,4 +1,5 @@
-//! The counts of a step's updates on a GPU, from kernels of the engine after each update: requested by parameter, read at once.
+//! The counts of a step's updates on a GPU, from kernels of the engine after each update: requested by parameter, read
+//! at once.
 
 use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::{Device, Tensor};
@@ -62,8 +63,8 @@ impl DeviceCounts {
         self.memories[id].restore(memory);
     }
 
-    /// What is remembered of a parameter's elements, read back after queued operations, which may still write it; `None` if nothing
-    /// was counted.
+    /// What is remembered of a parameter's elements, read back after queued operations, which may still write it;
+    /// `None` if nothing was counted.
     pub(super) fn memory(&self, id: ParamId) -> Result<Option<ElementMemory>, Diagnostic> {
         let synced = self.device.sync().map_err(|error| error.to_string());
         let read = synced.and_then(|()| self.memories[id].read());
@@ -71,7 +72,8 @@ impl DeviceCounts {
         read.map_err(|why| device_faults::failed("the memory of metrics was not read", why))
     }
 
-    /// Counts an update; one without master weights after all updates, because its codes are those of the grid after the update.
+    /// Counts an update; one without master weights after all updates, because its codes are those of the grid after
+    /// the update.
     pub(super) fn add(&mut self, update: DeviceUpdate, counting: Counting) {
         let DeviceUpdate { id, before, intended, after, grad } = update;
         if let (Some(before), Some(intended)) = (&before, &intended) {

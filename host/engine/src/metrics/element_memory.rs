@@ -1,7 +1,7 @@
 //! The memory of counting from update to update: in parts, as checkpoints hold it, and in words, as a device holds it.
 //!
-//! A word is a u32 per element. Its low byte is the code before the last update, the second byte the code before the one before, and
-//! the high half the number of updates in a row that the element has been dead.
+//! A word is a u32 per element. Its low byte is the code before the last update, the second byte the code before the
+//! one before, and the high half the number of updates in a row that the element has been dead.
 
 use rayon::prelude::*;
 

@@ -14,7 +14,8 @@ use super::{
 };
 use crate::read_back::{ReadBack, Values};
 
-/// A statistic of the sums over a gradient and its shadow, and of their L2 norms, own and shadow; `None` where it has no value.
+/// A statistic of the sums over a gradient and its shadow, and of their L2 norms, own and shadow; `None` where it has
+/// no value.
 type Formula = fn(&Agreement, f64, f64) -> Option<f64>;
 
 /// Smallest resolved squared norm of a difference, over that of the gradient.

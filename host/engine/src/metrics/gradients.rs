@@ -82,7 +82,8 @@ impl GradientSums {
 /// The requested sums: the number of elements of each tensor, and the place of its sums.
 pub type RequestedSums = Vec<(f64, Slot)>;
 
-/// The requested moments of a batch of tensors: the place of its sums, and the number of elements and of slots of each tensor.
+/// The requested moments of a batch of tensors: the place of its sums, and the number of elements and of slots of each
+/// tensor.
 pub type RequestedMoments = Vec<(Slot, Vec<(f64, usize)>)>;
 
 /// Requests the moments of every parameter's gradient, `[n]` each.

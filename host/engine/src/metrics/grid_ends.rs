@@ -1,4 +1,5 @@
-//! The ends of the grid that an optimizer's step reaches, before the final rounding, and the momentum that the step drops there.
+//! The ends of the grid that an optimizer's step reaches, before the final rounding, and the momentum that the step
+//! drops there.
 
 use altgrad_metrics::{
     MetricId, MetricRecord, Statistic,
@@ -9,7 +10,8 @@ use altgrad_plugin_api::Scales;
 use super::family::{self, Formula, MetricFamily, MetricSetup};
 use crate::quant::WeightGrid;
 
-/// Distance from an end, over its magnitude, at which an element counts as there: scaling a value and back takes three roundings.
+/// Distance from an end, over its magnitude, at which an element counts as there: scaling a value and back takes three
+/// roundings.
 const NEAR: f32 = 1.0 / (1 << 20) as f32;
 
 static STATISTICS: &[Formula<GridEnds, Option<f64>>] = &[
@@ -29,14 +31,14 @@ pub struct GridEnds {
     elements: u64,
     /// Elements at an end of the grid, or beyond it.
     clamped: u64,
-    /// Sums of magnitudes of the momentum before the step: what was set to zero at these elements, and all; unknown without
-    /// momentum.
+    /// Sums of magnitudes of the momentum before the step: what was set to zero at these elements, and all; unknown
+    /// without momentum.
     momentum: Option<[f64; 2]>,
 }
 
 impl GridEnds {
-    /// Of the `values` that a step gave elements of `grid`, and the momentum before and after it; `[n]` each. `None` if the format
-    /// has no values.
+    /// Of the `values` that a step gave elements of `grid`, and the momentum before and after it; `[n]` each. `None` if
+    /// the format has no values.
     #[must_use]
     pub fn of(values: &[f32], grid: &WeightGrid<'_>, momentum: Option<[&[f32]; 2]>) -> Option<Self> {
         let format = grid.format.values().ok()?;

@@ -1,7 +1,7 @@
 //! The weights of a run before its first update, for distances from them.
 //!
-//! Weights drawn from the run file's seed are drawn again when they are needed, so neither memory nor checkpoints hold them.
-//! Other weights, from a file or rounded to a grid, are kept.
+//! Weights drawn from the run file's seed are drawn again when they are needed, so neither memory nor checkpoints hold
+//! them. Other weights, from a file or rounded to a grid, are kept.
 
 use std::{borrow::Cow, sync::Arc};
 

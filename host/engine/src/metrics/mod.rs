@@ -1,7 +1,8 @@
 //! Metrics: the computation of the definitions in `altgrad-metrics`.
 //!
-//! Each family has one file with its inputs and formulas, behind the trait [`MetricFamily`]. [`update_metrics`] measures
-//! parameters at the optimizer's step; on a GPU `count_kernel` counts there (`device_counts`). [`names`] announces the metrics of a run, [`record_step`] records those of a step.
+//! Each family has one file with its inputs and formulas, behind the trait [`MetricFamily`]. [`update_metrics`]
+//! measures parameters at the optimizer's step; on a GPU `count_kernel` counts there (`device_counts`). [`names`]
+//! announces the metrics of a run, [`record_step`] records those of a step.
 
 pub mod attention;
 pub mod codes;
@@ -82,7 +83,8 @@ impl StepInputs<'_> {
         attention::AttentionInputs { softmax: &self.outputs.attention, qk_entropy: self.updates.qk_entropy() }
     }
 
-    /// True if gradients overflowed under the loss scale: values of gradients depend on the scale alone and are not recorded.
+    /// True if gradients overflowed under the loss scale: values of gradients depend on the scale alone and are not
+    /// recorded.
     fn overflowed(&self) -> bool {
         self.training.grad_norm.is_none()
     }
@@ -139,7 +141,8 @@ families! {
     speed::SpeedFamily: (step.tokens, step.elapsed),
 }
 
-/// Every metric that a run's rows may contain in any of its phases, in display order, which is that of the families' definitions.
+/// Every metric that a run's rows may contain in any of its phases, in display order, which is that of the families'
+/// definitions.
 #[must_use]
 pub fn names<'a>(setups: impl Iterator<Item = MetricSetup<'a>>) -> Vec<MetricId> {
     let mut ids: Vec<MetricId> = Vec::new();

@@ -18,14 +18,15 @@ pub(super) const DEAD_BELOW: f32 = 1e-8;
 /// Elements per task. The number is fixed, so that sums do not depend on the number of threads.
 const PART: usize = 1 << 16;
 
-/// Numbers of a slot: four of a part of the elements, and the weight of the part. The CPU returns one slot with means and weight 1, a
-/// GPU one per cube with sums and the number of elements.
+/// Numbers of a slot: four of a part of the elements, and the weight of the part. The CPU returns one slot with means
+/// and weight 1, a GPU one per cube with sums and the number of elements.
 pub const SLOT: usize = 5;
 
 /// The operations, for burn's backends.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Fusion: cfg(feature = "gpu"))]
 pub trait MetricOps: Backend {
-    /// Slots of each tensor, one tensor after the other: value, square, number of dead ones, and, not summed, the largest magnitude.
+    /// Slots of each tensor, one tensor after the other: value, square, number of dead ones, and, not summed, the
+    /// largest magnitude.
     #[fusion(meta = moments_spec)]
     fn moments(#[extension_type] tensors: TensorBatch<Self>) -> FloatTensor<Self>;
 

@@ -22,7 +22,8 @@ pub struct StepOutputs {
     pub agreement: Option<Vec<Agreement>>,
     /// The distribution of the values that each site rounded, on steps that collect them.
     pub distributions: Vec<SiteHistogram>,
-    /// The attention of each layer, by the parameter of its queries, keys and values, on steps that measure it; else empty.
+    /// The attention of each layer, by the parameter of its queries, keys and values, on steps that measure it; else
+    /// empty.
     pub attention: Vec<(usize, AttentionStats)>,
     /// The observation of each observed site, on steps that observe; else empty.
     pub observed: Vec<Option<SiteObservation>>,
@@ -33,8 +34,8 @@ pub struct StepOutputs {
 }
 
 impl StepOutputs {
-    /// True if the backward pass left the range of its numbers: a gradient is not finite, or a format without a scale saturated
-    /// where arithmetic with infinities would not have.
+    /// True if the backward pass left the range of its numbers: a gradient is not finite, or a format without a scale
+    /// saturated where arithmetic with infinities would not have.
     #[must_use]
     pub fn gradients_overflowed(&self, plan: &QuantPlan) -> bool {
         let is_exposed =

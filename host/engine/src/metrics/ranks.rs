@@ -1,8 +1,8 @@
 //! The rank of a weight matrix: stable and effective rank.
 //!
 //! Both from its singular values s: `sum s^2 / max s^2`, and the exponential of the entropy of `s / sum s` (Roy and
-//! Vetterli, "The effective rank", 2007). Between 1 and the smaller extent. Missing for a zero matrix, for NaN, and where
-//! the decomposition fails.
+//! Vetterli, "The effective rank", 2007). Between 1 and the smaller extent. Missing for a zero matrix, for NaN, and
+//! where the decomposition fails.
 
 use altgrad_metrics::{
     MetricDefinition, MetricId, MetricRecord, Statistic,

@@ -41,8 +41,8 @@ pub struct ScaleChanges {
 }
 
 impl ScaleChanges {
-    /// Compares the grids of a parameter of `elements` elements; `before` gives its values before the update and is called
-    /// only if a scale changed.
+    /// Compares the grids of a parameter of `elements` elements; `before` gives its values before the update and is
+    /// called only if a scale changed.
     #[must_use]
     pub fn of(
         [old, new]: [&WeightGrid<'_>; 2],

@@ -1,9 +1,9 @@
 //! Scale regret: the accuracy of the weights' rounding at scales moved by whole binades.
 //!
-//! `quant/weight/sqnr_db_at/-1/h.0.attn.c_attn.weight` is the SQNR (docs/numerics.md, section 7.6) of a weight before the step, to
-//! nearest-even, at half of the step's scale. The peak of the curve minus its value at 0 is the loss of the scaling rule. Missing
-//! for a parameter that is not rounded with one scale, and where its weights lie on the grid already: without master weights the
-//! scale was applied before.
+//! `quant/weight/sqnr_db_at/-1/h.0.attn.c_attn.weight` is the SQNR (docs/numerics.md, section 7.6) of a weight before
+//! the step, to nearest-even, at half of the step's scale. The peak of the curve minus its value at 0 is the loss of
+//! the scaling rule. Missing for a parameter that is not rounded with one scale, and where its weights lie on the grid
+//! already: without master weights the scale was applied before.
 
 use altgrad_loader::FormatPlugin;
 use altgrad_metrics::{Layer, MetricId, MetricRecord, Role, Statistic, families::scale_regret::SQNR_DB_AT};

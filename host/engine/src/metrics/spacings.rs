@@ -1,8 +1,8 @@
 //! The spacing histogram: the number of weights at each spacing of the grid.
 //!
-//! One bin per power of two, around `log2 S` of docs/numerics.md, section 3.1: in a minifloat every weight of a binade is in the
-//! middle of its bin, and every weight below `2^emin` in that of the subnormal spacing. Edges are log2 of weight units; from the
-//! narrowest spacing that occurs to the widest.
+//! One bin per power of two, around `log2 S` of docs/numerics.md, section 3.1: in a minifloat every weight of a binade
+//! is in the middle of its bin, and every weight below `2^emin` in that of the subnormal spacing. Edges are log2 of
+//! weight units; from the narrowest spacing that occurs to the widest.
 
 /// Bins: f32's spacings, from 2^-149 to 2^127, and room for rounding.
 const BINS: usize = 288;

@@ -1,10 +1,10 @@
 //! The update-survival spectrum: the number of codes (ULP) that elements moved, on a logarithmic axis.
 //!
 //! Bins are fixed, so spectra of all parameters, parts and steps can be added: eight equal ones in each octave from
-//! 2^-24 to 2^16 ULP, and one below for everything smaller, zero included. A percentile is defined by them: interpolated
-//! within its bin, it is off the order statistic by at most an eighth of its octave's start, 12.5 %. Below 2^-24 ULP it is 0; the
-//! last bin holds everything beyond, and gives values between 61440 and 2^16. A device counts the same bins and reads back nothing
-//! else; order statistics would need the elements.
+//! 2^-24 to 2^16 ULP, and one below for everything smaller, zero included. A percentile is defined by them:
+//! interpolated within its bin, it is off the order statistic by at most an eighth of its octave's start, 12.5 %. Below
+//! 2^-24 ULP it is 0; the last bin holds everything beyond, and gives values between 61440 and 2^16. A device counts
+//! the same bins and reads back nothing else; order statistics would need the elements.
 
 /// log2 of the bins per octave: the top three significand bits of f32.
 const LOG2_BINS: u32 = 3;

@@ -1,4 +1,5 @@
-//! The sums of [`MetricOps`] on a device: each cube adds in f32, in one fixed order, and the host adds the cubes' slots in f64.
+//! The sums of [`MetricOps`] on a device: each cube adds in f32, in one fixed order, and the host adds the cubes' slots
+//! in f64.
 //!
 //! A unit adds few elements, so that sums keep their digits and equal launches give equal bits.
 
@@ -94,7 +95,8 @@ impl Sums {
     }
 }
 
-/// Each cube adds up a part of one tensor: those from `starts[i]` on are tensor `i`'s. Its slot is number `first` and its own.
+/// Each cube adds up a part of one tensor: those from `starts[i]` on are tensor `i`'s. Its slot is number `first` and
+/// its own.
 #[cube(launch)]
 fn moments(
     tensors: Sequence<Box<[f32]>>,

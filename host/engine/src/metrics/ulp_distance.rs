@@ -1,9 +1,9 @@
 //! Distances between weights, counted in codes of the format they are stored in (ULP).
 //!
-//! `|phi(k a) - phi(k b)|` with the code coordinate phi of docs/numerics.md, section 3.2 and the scale k; `k a` is the f32 product
-//! that the format itself rounds. For a minifloat phi needs no logarithm: above `2^emin` it is the f32's own bit
-//! pattern, shifted, because both count significand steps within binades; below, it is linear. That form costs a few
-//! integer operations and vectorises. Other formats use their grid element by element.
+//! `|phi(k a) - phi(k b)|` with the code coordinate phi of docs/numerics.md, section 3.2 and the scale k; `k a` is the
+//! f32 product that the format itself rounds. For a minifloat phi needs no logarithm: above `2^emin` it is the f32's
+//! own bit pattern, shifted, because both count significand steps within binades; below, it is linear. That form costs
+//! a few integer operations and vectorises. Other formats use their grid element by element.
 
 use altgrad_plugin_api::ValueGrid;
 
@@ -44,8 +44,9 @@ impl UlpDistance {
         Self { grid, scale, closed }
     }
 
-    /// Writes the distance in codes between each pair; returns the number of pairs in different binades (values below `2^emin`, or
-    /// below the smallest value of a table, count as of that binade). NaN where one of the two is not finite.
+    /// Writes the distance in codes between each pair; returns the number of pairs in different binades (values below
+    /// `2^emin`, or below the smallest value of a table, count as of that binade). NaN where one of the two is not
+    /// finite.
     ///
     /// Exact to f32's relative 2^-24 and, for a pair on both sides of `2^emin`, to `2^(M-24)` codes. All `[n]`.
     pub fn distances(&self, a: &[f32], b: &[f32], codes: &mut [f32]) -> u64 {
@@ -170,8 +171,8 @@ mod tests {
         ValueGrid::new(&FormatSpec::Minifloat(minifloat(e, m, domain).unwrap())).unwrap()
     }
 
-    /// The code coordinate from the format's values alone: the number of values between zero and x, plus the position of x in its
-    /// gap.
+    /// The code coordinate from the format's values alone: the number of values between zero and x, plus the position
+    /// of x in its gap.
     fn counted(values: &[f64], x: f64) -> f64 {
         let above = values.iter().position(|value| *value > x.abs()).unwrap();
         let (low, high) = (values[above - 1], values[above]);

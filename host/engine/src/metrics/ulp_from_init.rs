@@ -1,5 +1,5 @@
-//! The change of the weights since the run's start: its distance in codes (ULP) of the format they are rounded to, and the part
-//! of it that rounding removes.
+//! The change of the weights since the run's start: its distance in codes (ULP) of the format they are rounded to, and
+//! the part of it that rounding removes.
 
 use altgrad_metrics::{
     Layer, MetricId, MetricRecord, Statistic,
@@ -64,8 +64,8 @@ fn mastered<'a>(setup: &'a MetricSetup<'_>) -> impl Iterator<Item = (usize, &'a 
     setup.parameters.iter().enumerate().filter(move |(param, _)| is_mastered(*param))
 }
 
-/// The part of a weight's change since `w_0` that rounding to nearest on the step's grid removes; `None` if the format's plugin
-/// fails. `[n]` each.
+/// The part of a weight's change since `w_0` that rounding to nearest on the step's grid removes; `None` if the
+/// format's plugin fails. `[n]` each.
 #[must_use]
 pub fn movement(weights: &[f32], w_0: &[f32], grid: &WeightGrid<'_>) -> Option<UpdateLoss> {
     let params = QuantParams::nearest(Scales::new(&grid.pairs, grid.blocks));

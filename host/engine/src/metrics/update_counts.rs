@@ -1,7 +1,7 @@
 //! Input and output of the engine's counting kernel: the metrics of an update, counted on the device that computes it.
 //!
-//! Definitions: docs/numerics.md, sections 7.2, 7.7 and 7.8. "Stored" is the f32 product of a value and the grid's scale. A new metric is a
-//! word more here, in [`UpdateCounts`] and in the kernel; no plugin needs a change.
+//! Definitions: docs/numerics.md, sections 7.2, 7.7 and 7.8. "Stored" is the f32 product of a value and the grid's
+//! scale. A new metric is a word more here, in [`UpdateCounts`] and in the kernel; no plugin needs a change.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_plugin_api::grid::MinifloatGrid;
@@ -40,7 +40,8 @@ pub(super) const WORDS: usize = SPECTRUM + spectrum::BINS;
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Counting {
     flags: u32,
-    /// f32 bits of scale and `2^emin`; significand bits; largest finite code; NaN's, `u32::MAX` if there is none; the sign's bit.
+    /// f32 bits of scale and `2^emin`; significand bits; largest finite code; NaN's, `u32::MAX` if there is none; the
+    /// sign's bit.
     grid: [u32; 6],
     /// f32 bits of the limit, and the window.
     dead: [u32; 2],
@@ -53,8 +54,8 @@ impl Counting {
         Self { flags: COUNT, ..Self::default() }
     }
 
-    /// Also counts codes, on a grid of up to 8 bits whose `2^emin` lies between 2^-100 and 2^100; `None` for others. stored = scale *
-    /// value.
+    /// Also counts codes, on a grid of up to 8 bits whose `2^emin` lies between 2^-100 and 2^100; `None` for others.
+    /// stored = scale * value.
     #[must_use]
     pub fn codes(self, grid: &MinifloatGrid, scale: f32) -> Option<Self> {
         let fits = grid.bits() <= 8 && (-100..=100).contains(&grid.emin());

@@ -1,8 +1,8 @@
 //! The distance that an optimizer step moved the weights, in codes (ULP) of the format they are rounded to.
 //!
-//! `|phi(k w_after) - phi(k w_before)|` of an element, with the step's own scale k: the distance of weights, not of their
-//! codes, so a step too small to change a code is included. The percentiles come from the histogram of distances, whose
-//! bins define their accuracy: [`super::spectrum`]. Missing where a value is not finite.
+//! `|phi(k w_after) - phi(k w_before)|` of an element, with the step's own scale k: the distance of weights, not of
+//! their codes, so a step too small to change a code is included. The percentiles come from the histogram of distances,
+//! whose bins define their accuracy: [`super::spectrum`]. Missing where a value is not finite.
 
 use altgrad_metrics::{
     Histogram, MetricId, MetricRecord, Statistic,

@@ -17,8 +17,8 @@ pub struct UpdateLoss {
 }
 
 impl UpdateLoss {
-    /// The loss of one parameter: values before the update, as the optimizer left them, and after they were rounded; `[n]`
-    /// each. With error feedback, the residuals before and after: what they keep is not lost.
+    /// The loss of one parameter: values before the update, as the optimizer left them, and after they were rounded;
+    /// `[n]` each. With error feedback, the residuals before and after: what they keep is not lost.
     #[must_use]
     pub fn of(before: &[f32], intended: &[f32], after: &[f32], residuals: Option<[&[f32]; 2]>) -> Self {
         let Some([found, left]) = residuals else {

@@ -1,9 +1,9 @@
-//! Measures parameters at the optimizer's step: their gradients, the effect of the step, and at intervals the distribution of their
-//! weights.
+//! Measures parameters at the optimizer's step: their gradients, the effect of the step, and at intervals the
+//! distribution of their weights.
 //!
 //! [`UpdateMetrics`] subscribes to the optimizer's updates (`update_subscriber`). State between
-//! steps is here: the time that elements have been dead, the last codes, the initial weights; `update_state` passes it to
-//! checkpoints.
+//! steps is here: the time that elements have been dead, the last codes, the initial weights; `update_state` passes it
+//! to checkpoints.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::MetricsSection;
@@ -248,7 +248,8 @@ impl UpdateMetrics {
         }
     }
 
-    /// Measures a parameter before its step, and its gradient, if that is due; `grid` is the one that it was rounded to.
+    /// Measures a parameter before its step, and its gradient, if that is due; `grid` is the one that it was rounded
+    /// to.
     pub fn measure_weights(
         &mut self,
         param: usize,

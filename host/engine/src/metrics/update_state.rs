@@ -1,4 +1,5 @@
-//! The state of [`UpdateMetrics`] between steps, for checkpoints: dead counters, past codes, initial weights or the seed that drew them.
+//! The state of [`UpdateMetrics`] between steps, for checkpoints: dead counters, past codes, initial weights or the
+//! seed that drew them.
 
 use std::sync::Arc;
 
@@ -47,8 +48,8 @@ impl UpdateMetrics {
         self.remembered(layout, |_| Ok(None))
     }
 
-    /// The state by element, without a copy of what is in main memory; of parameters in the layout's order. `on_device` reads what
-    /// a device remembers of a parameter.
+    /// The state by element, without a copy of what is in main memory; of parameters in the layout's order. `on_device`
+    /// reads what a device remembers of a parameter.
     ///
     /// # Errors
     /// Those of `on_device`.
@@ -79,7 +80,8 @@ impl UpdateMetrics {
         ElementMemory { last, earlier, dead }
     }
 
-    /// What is remembered of a parameter's elements: parts that main memory lacks are those of a device, if it has counted them.
+    /// What is remembered of a parameter's elements: parts that main memory lacks are those of a device, if it has
+    /// counted them.
     fn with_device(&self, param: ParamId, device: Option<ElementMemory>) -> ElementMemory {
         let own = self.memory(param);
         let Some(device) = device else { return own };

@@ -147,8 +147,8 @@ fn sums(weights: &[f32], grad: &[f32], distance: &UlpDistance) -> Sums {
     parts.iter().fold(Sums::default(), Sums::add)
 }
 
-/// |x - nearest value| / S(x), for a stored value x before rounding. Within a cell the code coordinate is linear, so the
-/// nearest value is the one of the nearest integer.
+/// The distance |x - nearest value| / S(x) of a stored value x before rounding. Within a cell the code coordinate is
+/// linear, so the nearest value is the one of the nearest integer.
 fn off_grid(grid: &ValueGrid, [low, high]: [f64; 2], x: f64) -> f64 {
     let nearest = grid.value_at(grid.coordinate(x).round()).clamp(low, high);
     (x - nearest).abs() / grid.spacing(x)

@@ -1,8 +1,8 @@
-//! GPT's forward pass and loss: norms before each half of a block, causal attention, an MLP. The run file chooses norm, positions and MLP; the
-//! defaults are nanoGPT's: LayerNorm, learned positions, exact GELU.
+//! GPT's forward pass and loss: norms before each half of a block, causal attention, an MLP. The run file chooses norm,
+//! positions and MLP; the defaults are nanoGPT's: LayerNorm, learned positions, exact GELU.
 //!
-//! Follows nanoGPT's `model.py` (and GPT-2) operation by operation; the parity test compares it with recorded losses and gradients. The same
-//! code trains (parameters tracked) and evaluates (not tracked).
+//! Follows nanoGPT's `model.py` (and GPT-2) operation by operation; the parity test compares it with recorded losses
+//! and gradients. The same code trains (parameters tracked) and evaluates (not tracked).
 
 use altgrad_config::{GeluChoice, MlpChoice, PrecisionChoice};
 use altgrad_data::Batch;
@@ -129,8 +129,8 @@ impl Gpt {
         pass.linear(layout.mlp_proj, scope.observe("gelu", hidden))
     }
 
-    /// Queries, keys and values of every query head, `[batch, block, 3 n_embd]`: where groups share keys and values, each member gets them. The
-    /// gradient of a shared head is the sum over its group.
+    /// Queries, keys and values of every query head, `[batch, block, 3 n_embd]`: where groups share keys and values,
+    /// each member gets them. The gradient of a shared head is the sum over its group.
     fn ungrouped(&self, qkv: Tensor<3>) -> Tensor<3> {
         let Some(kv_heads) = self.shape.parts.kv_heads else { return qkv };
         let ([batch, block, stacked], width, heads) = (qkv.dims(), self.shape.n_embd, self.shape.n_head);
@@ -217,8 +217,8 @@ mod tests {
         (read_f32(loss.inner()).unwrap()[0], weights.iter().map(gradient).collect())
     }
 
-    /// The definition of grouped queries: a model without groups that repeats the rows of each shared head for its group has the same loss, and
-    /// the gradients of its repeated rows sum to those of the shared ones.
+    /// The definition of grouped queries: a model without groups that repeats the rows of each shared head for its
+    /// group has the same loss, and the gradients of its repeated rows sum to those of the shared ones.
     #[test]
     fn a_group_shares_the_repeated_rows_of_its_keys_and_values() {
         let batch = Batch {
@@ -241,7 +241,8 @@ mod tests {
             let grouped = Layout::new(&shape(Parts { kv_heads: Some(kv_heads), ..parts }));
             let whole = Layout::new(&shape(parts));
             assert_eq!(whole.elements() - grouped.elements(), 2 * 2 * (4 - kv_heads) * 4 * (16 + 1));
-            // The row of the grouped model that a row of the whole one repeats: after 16 rows of queries come heads of 4 rows.
+            // The row of the grouped model that a row of the whole one repeats: after 16 rows of queries come heads of
+            // 4 rows.
             let source = |name: &str, row: usize| match row.checked_sub(16) {
                 Some(row) if name.contains("c_attn") => 16 + row / 4 / (4 / kv_heads) * 4 + row % 4,
                 _ => row,
@@ -282,8 +283,8 @@ mod tests {
         let sizes = [[1, 1, 1], [3, 2, 5], [70, 16, 300], [lm_head::ROWS, 40, 7], [2500, 33, 2100]];
         let cases = sizes.into_iter().flat_map(|sizes| [false, true].map(|in_bf16| (sizes, in_bf16)));
         for ([rows, inner, vocab], in_bf16) in cases {
-            // The gradient of the loss. In fp32 the parts multiply by it last, which changes no bit if it is a power of two. In bf16 it is no
-            // power of two, so that the order of the factor and of the rounding shows.
+            // The gradient of the loss. In fp32 the parts multiply by it last, which changes no bit if it is a power of
+            // two. In bf16 it is no power of two, so that the order of the factor and of the rounding shows.
             let (precision, gradient) =
                 if in_bf16 { (PrecisionChoice::Bf16, 0.3) } else { (PrecisionChoice::Fp32, 0.5) };
             let plan = QuantPlan::new(Vec::new(), MasterWeightsChoice::Fp32, precision, 0);

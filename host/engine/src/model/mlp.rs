@@ -9,9 +9,9 @@ use super::{
 };
 use crate::fused_ops::swiglu;
 
-/// The MLP from the output of its first linear layer on. The smoothed form divides the linear half of each token by its largest
-/// magnitude before the second layer rounds its input, and multiplies the product by it. A bias is added after that.
-/// Shapes: `x` `[batch, block, 2 hidden]`, result `[batch, block, n_embd]`.
+/// The MLP from the output of its first linear layer on. The smoothed form divides the linear half of each token by its
+/// largest magnitude before the second layer rounds its input, and multiplies the product by it. A bias is added after
+/// that. Shapes: `x` `[batch, block, 2 hidden]`, result `[batch, block, n_embd]`.
 pub(super) fn gated(pass: &Forward<'_>, layout: &BlockLayout, x: Tensor<3>) -> Tensor<3> {
     let scope = pass.scope(layout.c_fc.weight, ".c_fc.weight");
     if pass.layout.parts.mlp != MlpChoice::SmoothSwiglu {

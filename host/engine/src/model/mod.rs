@@ -1,8 +1,8 @@
 //! The model: nanoGPT's GPT, as a table of named parameters and a forward pass over them.
 //!
 //! [`layout`] lists the parameters and their initial distributions, [`params`] holds their values, [`gpt`] is
-//! the forward pass and the loss over the inputs in [`forward`], [`weights`] reads and writes safetensors. Linear layers read their weight
-//! through [`crate::quant`]; that is the only place where a number format affects the model.
+//! the forward pass and the loss over the inputs in [`forward`], [`weights`] reads and writes safetensors. Linear
+//! layers read their weight through [`crate::quant`]; that is the only place where a number format affects the model.
 
 pub mod dropout;
 pub mod forward;

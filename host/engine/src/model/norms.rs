@@ -9,8 +9,8 @@ use crate::{
     quant::Role,
 };
 
-/// The stacked queries, keys and values, `[batch, block, 3 width]`, with queries and keys normalised if the block has gains for them. Records
-/// gains and result.
+/// The stacked queries, keys and values, `[batch, block, 3 width]`, with queries and keys normalised if the block has
+/// gains for them. Records gains and result.
 pub(super) fn qk(
     pass: &Forward<'_>,
     layout: &BlockLayout,

@@ -221,8 +221,8 @@ pub fn key(param: &str) -> String {
     if param == HEAD { param.to_string() } else { format!("{PREFIX}{param}") }
 }
 
-/// Writes the values of every parameter, given in the layout's order, to a new file in nanoGPT's layout, with a note in its metadata: a
-/// temporary file in the same folder first, so that no half-written file bears the name.
+/// Writes the values of every parameter, given in the layout's order, to a new file in nanoGPT's layout, with a note in
+/// its metadata: a temporary file in the same folder first, so that no half-written file bears the name.
 ///
 /// # Errors
 /// The folder cannot be written.

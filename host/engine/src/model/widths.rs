@@ -5,8 +5,8 @@ use altgrad_config::MlpChoice;
 /// Widths are rounded up to a multiple of this, which blocks of 16 elements divide.
 const MULTIPLE: usize = 16;
 
-/// Channels between the two halves of an MLP: `4 n_embd` with GELU; with a gate `8/3 n_embd`, rounded up to a multiple of 16, so
-/// that it has about as many weights.
+/// Channels between the two halves of an MLP: `4 n_embd` with GELU; with a gate `8/3 n_embd`, rounded up to a multiple
+/// of 16, so that it has about as many weights.
 #[must_use]
 pub fn hidden_width(choice: MlpChoice, n_embd: usize) -> usize {
     match choice {

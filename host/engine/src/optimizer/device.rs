@@ -1,7 +1,8 @@
 //! Updates on a GPU by the optimizer's kernels: no parameter, gradient or state leaves the device.
 //!
-//! A subscriber that wants the values before an update keeps a copy of the parameter on the device. A parameter without kernels (a decode table's, an optimizer that has none) goes through main memory; so does one whose states are not all f32 of the
-//! optimizer's own, and one whose update the subscriber cannot measure there.
+//! A subscriber that wants the values before an update keeps a copy of the parameter on the device. A parameter without
+//! kernels (a decode table's, an optimizer that has none) goes through main memory; so does one whose states are not
+//! all f32 of the optimizer's own, and one whose update the subscriber cannot measure there.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,11 +28,12 @@ use crate::{
 };
 
 impl OptimizerState {
-    /// Moves the updates to a GPU if there are kernels; on the CPU it does nothing. Compares each kernel with the CPU function on a
-    /// few values.
+    /// Moves the updates to a GPU if there are kernels; on the CPU it does nothing. Compares each kernel with the CPU
+    /// function on a few values.
     ///
     /// # Errors
-    /// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin): a kernel does not compile there, or its results differ.
+    /// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin): a kernel does not compile there, or its results
+    /// differ.
     pub fn on_device(
         mut self,
         device: &ComputeDevice,
@@ -195,9 +197,9 @@ fn operations(
     Ok(launches.map(|launches| launches.iter().map(|launch| launch.op.0).collect()))
 }
 
-/// Runs the kernels of an update of a few values, with and without vectors: they must agree with the CPU function, up to f32's
-/// rounding. The values are a matrix or a vector of this name that the plugin updates by the wanted operations. Returns whether there
-/// are such values.
+/// Runs the kernels of an update of a few values, with and without vectors: they must agree with the CPU function, up
+/// to f32's rounding. The values are a matrix or a vector of this name that the plugin updates by the wanted
+/// operations. Returns whether there are such values.
 fn try_out(
     run: &mut DeviceRun,
     (index, plugin): (usize, &OptimizerPlugin),

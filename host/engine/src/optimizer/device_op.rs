@@ -1,7 +1,8 @@
-//! An update as an operation on a device: the launches that an optimizer lists, on the parameter, its gradient and the kept states.
+//! An update as an operation on a device: the launches that an optimizer lists, on the parameter, its gradient and the
+//! kept states.
 //!
-//! States are no tensors of a graph: they stay in [`Kept`], which every update of a parameter shares, and are written in place. An
-//! operation cannot return an error: a failed call leaves NaN in its result and the reason in [`Faults`].
+//! States are no tensors of a graph: they stay in [`Kept`], which every update of a parameter shares, and are written
+//! in place. An operation cannot return an error: a failed call leaves NaN in its result and the reason in [`Faults`].
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! The optimizer: instances of a plugin, the states they keep for each parameter, and the update of all parameters.
 //!
-//! `groups` assigns an instance to each parameter and a type to its states (`stored_state`, `states`); `update` passes parameters
-//! in main memory, `services` computes an optimizer's matrix operations on the parameter's device, and `device` runs an
-//! optimizer's own kernels on a GPU. [`UpdateSubscriber`] receives the updates.
+//! `groups` assigns an instance to each parameter and a type to its states (`stored_state`, `states`); `update` passes
+//! parameters in main memory, `services` computes an optimizer's matrix operations on the parameter's device, and
+//! `device` runs an optimizer's own kernels on a GPU. [`UpdateSubscriber`] receives the updates.
 
 pub mod code_storage;
 #[cfg(feature = "gpu")]

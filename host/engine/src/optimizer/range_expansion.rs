@@ -17,8 +17,8 @@ pub struct RangeExpansion {
 }
 
 impl RangeExpansion {
-    /// Expands a block in place and returns its exponent and its center, both above 0. The identity for a block of equal magnitudes, and
-    /// for one with a value that is not finite.
+    /// Expands a block in place and returns its exponent and its center, both above 0. The identity for a block of
+    /// equal magnitudes, and for one with a value that is not finite.
     pub fn apply(self, block: &mut [f32]) -> [f32; 2] {
         let magnitudes = || block.iter().map(|x| x.abs());
         let max = magnitudes().fold(0.0, f32::max) + LEAST;

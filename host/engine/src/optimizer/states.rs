@@ -17,7 +17,8 @@ use crate::{
     tensor_file::{TensorElements, TensorFile},
 };
 
-/// The random bits of states are those of tensors from this number on: roundings of a step use lower ones. Numbers are below 2^32.
+/// The random bits of states are those of tensors from this number on: roundings of a step use lower ones. Numbers are
+/// below 2^32.
 const FIRST_TENSOR: u64 = 1 << 31;
 /// The names of the state that is momentum.
 const MOMENTUM: [&str; 2] = ["exp_avg", "momentum"];
@@ -95,8 +96,8 @@ impl OptimizerState {
         Ok(names().zip(&self.states[id]).flat_map(tensors).collect())
     }
 
-    /// Continues after `updates` updates of these parameters, with the states in a file; `key` gives the name there of a state
-    /// of a parameter.
+    /// Continues after `updates` updates of these parameters, with the states in a file; `key` gives the name there of
+    /// a state of a parameter.
     ///
     /// # Errors
     /// A state is missing, or has another type or shape.

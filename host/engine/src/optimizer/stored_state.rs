@@ -1,7 +1,7 @@
 //! The storage of an optimizer's state between updates: in f32, in bf16, or as codes of a format with block scales.
 //!
-//! The optimizer computes in f32. States of other types are converted before and after each update, one parameter at a time, so
-//! an optimizer written for f32 works with all of them. Definitions: docs/numerics.md, section 9.8.
+//! The optimizer computes in f32. States of other types are converted before and after each update, one parameter at a
+//! time, so an optimizer written for f32 works with all of them. Definitions: docs/numerics.md, section 9.8.
 
 use std::sync::Arc;
 

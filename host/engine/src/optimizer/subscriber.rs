@@ -1,5 +1,5 @@
-//! The channel by which the optimizer's step shows each parameter's update, in the order of the parameters. The optimizer reads and
-//! copies nothing that its subscriber does not want.
+//! The channel by which the optimizer's step shows each parameter's update, in the order of the parameters. The
+//! optimizer reads and copies nothing that its subscriber does not want.
 
 #[cfg(feature = "gpu")]
 use altgrad_base::diagnostic::Diagnostic;
@@ -80,8 +80,8 @@ pub trait UpdateSubscriber {
     /// Receives the update of a parameter; every step, for every parameter that is updated in main memory.
     fn updated(&mut self, event: &UpdateEvent<'_>);
 
-    /// Whether it wants the values before the update of a parameter on a GPU, on this grid; `None` if it cannot measure there, so that
-    /// the update goes through main memory.
+    /// Whether it wants the values before the update of a parameter on a GPU, on this grid; `None` if it cannot measure
+    /// there, so that the update goes through main memory.
     #[cfg(feature = "gpu")]
     fn wants_on_device(&self, id: ParamId, grid: Option<&WeightGrid<'_>>) -> Option<bool>;
 

@@ -1,7 +1,8 @@
 //! A run's optimizer with its states: passes every parameter, its gradient and its states to the plugin.
 //!
-//! States are host-owned buffers that the plugin declared; the host stores them as opaque numbers. If a step updates elements
-//! independently, the plugin receives parts of a parameter on all threads; if it uses services, its tensors stay on the device.
+//! States are host-owned buffers that the plugin declared; the host stores them as opaque numbers. If a step updates
+//! elements independently, the plugin receives parts of a parameter on all threads; if it uses services, its tensors
+//! stay on the device.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::instance::Identity;
@@ -52,8 +53,8 @@ impl OptimizerState {
     /// Allocates the states of every parameter.
     ///
     /// # Errors
-    /// The plugin failed, cannot update a parameter, or declares a state of a type that the host does not have; or a storage
-    /// names no state.
+    /// The plugin failed, cannot update a parameter, or declares a state of a type that the host does not have; or a
+    /// storage names no state.
     pub fn new(groups: OptimizerGroups, layout: &Layout, quant: &QuantPlan) -> Result<Self, Diagnostic> {
         let mut state = Self {
             groups,
@@ -146,7 +147,8 @@ impl OptimizerState {
         rules.is_ok_and(|rules| rules.into_iter().map(Some).ne(self.rules_without_grid.iter().cloned()))
     }
 
-    /// True if a parameter would have another rule if its weight were not transformed before it is rounded, and so lay on a grid.
+    /// True if a parameter would have another rule if its weight were not transformed before it is rounded, and so lay
+    /// on a grid.
     #[must_use]
     pub fn misses_grid(&self, quant: &QuantPlan, layout: &Layout, id: ParamId) -> bool {
         let spec = &layout.specs[id];
@@ -173,9 +175,9 @@ impl OptimizerState {
         "the optimizer's CPU function"
     }
 
-    /// Updates all parameters in place, after a pass whose rounding by `quant` had these statistics. Optimizers receive the scales of
-    /// that pass as grids. Without master weights the update ends with a rounding. Reads the device once per parameter unless it is the
-    /// CPU.
+    /// Updates all parameters in place, after a pass whose rounding by `quant` had these statistics. Optimizers receive
+    /// the scales of that pass as grids. Without master weights the update ends with a rounding. Reads the device once
+    /// per parameter unless it is the CPU.
     ///
     /// # Errors
     /// The plugin failed; parameters before the one at fault are updated, the others are not.

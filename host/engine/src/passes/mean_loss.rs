@@ -19,8 +19,8 @@ pub struct MeanLoss {
     pub tokens: u64,
 }
 
-/// Mean loss over the tokens of some batches, at least one, with the weights as training sees them. Changes no scale that
-/// training remembers.
+/// Mean loss over the tokens of some batches, at least one, with the weights as training sees them. Changes no scale
+/// that training remembers.
 ///
 /// # Errors
 /// The data cannot be read, or a plugin or the device failed.

@@ -53,8 +53,8 @@ pub struct Observers<'a> {
 }
 
 impl TrainModel {
-    /// Loss and gradients of a step's micro-batches, averaged. `first_micro_batch` is the run-wide index of the first of them, `loss_scale`
-    /// the factor of the loss before the backward pass, if it is not 1. Reads nothing back.
+    /// Loss and gradients of a step's micro-batches, averaged. `first_micro_batch` is the run-wide index of the first
+    /// of them, `loss_scale` the factor of the loss before the backward pass, if it is not 1. Reads nothing back.
     ///
     /// # Errors
     /// A parameter has no gradient, or the device failed.
@@ -67,7 +67,8 @@ impl TrainModel {
         observers: Observers<'_>,
     ) -> Result<Gradients, Diagnostic> {
         let device = params.values[0].device();
-        // Operations that are still queued end here, so that a GPU fuses this step's alike in resumed and uninterrupted runs.
+        // Operations that are still queued end here, so that a GPU fuses this step's alike in resumed and uninterrupted
+        // runs.
         device.flush().map_err(|error| device_faults::failed("before the forward pass", error))?;
         in_pool(&device, || self.backward(params, (quant, loss_scale), batches, first_micro_batch, observers))
     }
@@ -103,8 +104,8 @@ impl TrainModel {
         in_pool(&device, || self.backward(params, (quant, None), batches, 0, Observers::default()))
     }
 
-    /// Losses and mean gradients of some micro-batches, rounded by `quant`. Rounding, and a `trace` of all but the parameters'
-    /// sums, have gradients in scaled units.
+    /// Losses and mean gradients of some micro-batches, rounded by `quant`. Rounding, and a `trace` of all but the
+    /// parameters' sums, have gradients in scaled units.
     fn backward(
         &self,
         params: &Params,

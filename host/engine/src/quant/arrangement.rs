@@ -81,8 +81,8 @@ impl TileOps for Flex {
     }
 }
 
-/// The tiles of a matrix. Rounding needs the elements of each tile to be consecutive; where an extent does not divide the matrix,
-/// zeros fill up the last tiles.
+/// The tiles of a matrix. Rounding needs the elements of each tile to be consecutive; where an extent does not divide
+/// the matrix, zeros fill up the last tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrangement {
     /// Rows and columns of a tile, at least 1 each. With one row, blocks lie within rows, one after the other already.

@@ -1,7 +1,7 @@
 //! A cast of a matrix as one differentiable operation on every backend.
 //!
-//! Forward: transform, scales, rounding. Backward: the straight-through estimator, then the inverse transform. Blocks run along
-//! the last axis; a caller that contracts over another transposes first.
+//! Forward: transform, scales, rounding. Backward: the straight-through estimator, then the inverse transform. Blocks
+//! run along the last axis; a caller that contracts over another transposes first.
 
 use std::sync::Arc;
 

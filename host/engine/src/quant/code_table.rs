@@ -1,7 +1,8 @@
 //! The codes of a format as a device finds them: by search for a rounded value among all values.
 //!
-//! Values are searched as integers that ascend with them: all bits of a negative f32 inverted, the sign bit of another. Between two values
-//! that follow each other lies a boundary, their middle. A value that is off by the rounding of a product or two is therefore found too.
+//! Values are searched as integers that ascend with them: all bits of a negative f32 inverted, the sign bit of another.
+//! Between two values that follow each other lies a boundary, their middle. A value that is off by the rounding of a
+//! product or two is therefore found too.
 
 #[cfg(feature = "gpu")]
 use altgrad_loader::FormatPlugin;

@@ -33,9 +33,9 @@ impl Buffers<'_> {
         }
     }
 
-    /// Rounds in parts on all threads. `round` receives the place of a part, its source and its destination. Adds to the histogram
-    /// of the parameters, if there is one. Returns the words of the statistics as bit patterns. If a part fails, all values are NaN
-    /// and the format has the fault.
+    /// Rounds in parts on all threads. `round` receives the place of a part, its source and its destination. Adds to
+    /// the histogram of the parameters, if there is one. Returns the words of the statistics as bit patterns. If a part
+    /// fails, all values are NaN and the format has the fault.
     fn round(
         self,
         params: &FakeQuantParams,
@@ -70,8 +70,8 @@ pub(super) fn fake_quant(buffers: Buffers<'_>, scales: &[[f32; 2]], params: &Fak
     buffers.round(params, |first, src, dst| fake_quant_part(src, dst, &whole.skip(first as u64), params))
 }
 
-/// As [`fake_quant`] at the scales that `rule` gives, which are returned first. A part whose groups are independent of other parts
-/// is rounded while it is in the cache.
+/// As [`fake_quant`] at the scales that `rule` gives, which are returned first. A part whose groups are independent of
+/// other parts is rounded while it is in the cache.
 pub(super) fn fake_quant_dynamic(
     buffers: Buffers<'_>,
     rule: &ScaleRule,

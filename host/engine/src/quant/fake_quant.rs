@@ -25,12 +25,12 @@ use crate::tensor::{
 
 /// Fake quantization, for burn's backends.
 ///
-/// The statistics of a call are two float tensors: u32 words as bit patterns, and sums. `DeviceFormat::statistics_shape`
-/// gives their lengths.
+/// The statistics of a call are two float tensors: u32 words as bit patterns, and sums.
+/// `DeviceFormat::statistics_shape` gives their lengths.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait FakeQuantOps: TileOps {
-    /// `round(x * scale) * inv_scale` on the grid of the format, and the words and sums of the statistics. The first has the
-    /// shape of `x`. `scales` is `[groups, 2]`: scale and inverse of consecutive elements.
+    /// `round(x * scale) * inv_scale` on the grid of the format, and the words and sums of the statistics. The first
+    /// has the shape of `x`. `scales` is `[groups, 2]`: scale and inverse of consecutive elements.
     #[fusion(meta = fake_quant_shapes)]
     fn fake_quant(
         x: FloatTensor<Self>,

@@ -90,8 +90,8 @@ impl DeviceFormat {
         self.plugin.conventions.target(&self.values)
     }
 
-    /// The value of every code, by code. Empty if encoding and decoding a rounded value does not return it, as in a format
-    /// without codes.
+    /// The value of every code, by code. Empty if encoding and decoding a rounded value does not return it, as in a
+    /// format without codes.
     #[must_use]
     pub fn decoded(&self) -> &[f32] {
         &self.decoded
@@ -163,8 +163,8 @@ impl DeviceFormat {
 }
 
 /// The value of every code, if encoding a rounded value and decoding it returns the value: tested on values between all
-/// codes. Values that were scaled and scaled back are off by some last bits, so those must return it too: they do not where a threshold of
-/// rounding lies beside the value.
+/// codes. Values that were scaled and scaled back are off by some last bits, so those must return it too: they do not
+/// where a threshold of rounding lies beside the value.
 fn exact_codes(plugin: &FormatPlugin, values: &ValueGrid) -> Option<Vec<f32>> {
     /// Eight units in the last place at most.
     const NUDGE: f32 = 4.0 * f32::EPSILON;

@@ -51,8 +51,8 @@ fn check_statistics(text: &KernelText) -> Result<(), PluginError> {
 }
 
 impl FormatKernels {
-    /// The kernels of a format for a device; `None` on the CPU, and for a format without kernels. `decoded` are the values of its
-    /// codes.
+    /// The kernels of a format for a device; `None` on the CPU, and for a format without kernels. `decoded` are the
+    /// values of its codes.
     pub(super) fn of(
         plugin: &FormatPlugin,
         decoded: &[f32],
@@ -149,8 +149,8 @@ impl FormatKernels {
         Ok([y, words, sums])
     }
 
-    /// Launches the counting of a fake quantization: values before and after, scales, and the counted words. `zeros`: the number of
-    /// padding zeros, and their code.
+    /// Launches the counting of a fake quantization: values before and after, scales, and the counted words. `zeros`:
+    /// the number of padding zeros, and their code.
     pub(super) fn count(
         &self,
         tensors: [CubeTensor; 3],

@@ -126,8 +126,8 @@ fn results(
     (upload::<CubeBackend>(device, shape, values), flat(words), flat(sums))
 }
 
-/// Runs the kernels of some modes once, with and without vectors, on a few values. Their results must be those of the CPU
-/// function.
+/// Runs the kernels of some modes once, with and without vectors, on a few values. Their results must be those of the
+/// CPU function.
 pub(super) fn try_kernels(
     format: &Arc<DeviceFormat>,
     device: &ComputeDevice,

@@ -1,8 +1,8 @@
 //! Histograms of the values that a site rounds: the count of each code, and moments of the values.
 //!
-//! They are collected on some steps only, because this is slow: the CPU function counts codes, and on a GPU each call runs two
-//! more kernels (`histogram_kernel`). The codes are those of the step itself: its rounding mode, its scales and, with stochastic
-//! rounding, its random bits.
+//! They are collected on some steps only, because this is slow: the CPU function counts codes, and on a GPU each call
+//! runs two more kernels (`histogram_kernel`). The codes are those of the step itself: its rounding mode, its scales
+//! and, with stochastic rounding, its random bits.
 
 use altgrad_base::diagnostic::Diagnostic;
 use parking_lot::{Mutex, MutexGuard};

@@ -1,9 +1,9 @@
 //! Histograms on a device: two kernels of the engine's own, for all formats.
 //!
-//! `codes` counts codes, which it finds by searching each rounded value, times its scale, among the values of the format.
-//! `powers` sums powers of the values before rounding. Fourth powers leave the range of f32, and raw moments lose their digits
-//! where the mean is large: values are therefore taken in units of a power of two near the largest magnitude, and as differences
-//! from the mean of a cube's values. The host combines the cubes in f64.
+//! `codes` counts codes, which it finds by searching each rounded value, times its scale, among the values of the
+//! format. `powers` sums powers of the values before rounding. Fourth powers leave the range of f32, and raw moments
+//! lose their digits where the mean is large: values are therefore taken in units of a power of two near the largest
+//! magnitude, and as differences from the mean of a cube's values. The host combines the cubes in f64.
 
 use altgrad_base::diagnostic::Diagnostic;
 use burn::backend::TensorMetadata;
@@ -41,8 +41,8 @@ pub struct DeviceCounts {
     zeros: (usize, usize),
 }
 
-/// Launches both over contiguous values before and after rounding, and scales. `words` are those that fake quantization counted, with
-/// the place of the largest magnitude. Without a table codes are not counted.
+/// Launches both over contiguous values before and after rounding, and scales. `words` are those that fake quantization
+/// counted, with the place of the largest magnitude. Without a table codes are not counted.
 #[must_use]
 pub fn count(
     [x, rounded, scales]: [CubeTensor; 3],
@@ -117,7 +117,8 @@ pub(super) fn read(calls: Vec<DeviceCounts>) -> Result<Vec<ReadCounts>, Diagnost
     Ok(read.collect())
 }
 
-/// `counts[code] += 1` for each value that has a code. `group` consecutive values share a scale; `table` is [`CodeTable::words`].
+/// `counts[code] += 1` for each value that has a code. `group` consecutive values share a scale; `table` is
+/// [`CodeTable::words`].
 #[cube(launch)]
 fn codes(
     rounded: &[f32],

@@ -1,11 +1,12 @@
 //! Quantization: the rounding of linear layers to number formats.
 //!
-//! A [`TensorQuantizer`] rounds a tensor of a linear layer, its site: the weight, the input, or the gradient of the output.
-//! [`QuantPlan`] lists all sites of a run file and does not change, [`QuantState`] is their state between steps, and a [`Quantizer`] has
-//! both. [`QuantPass`] computes the layers of some passes. [`cast`](cast()) is scaling and rounding as a differentiable tensor
-//! operation on every device, [`fake_quant`](fake_quant()) the rounding in it. [`DeviceFormat`] is the format of a plugin on a device: its kernels on a GPU, its
-//! function on the CPU. [`product`] is the matrix product that follows. Statistics of the rounding stay on the device until the
-//! step reads all its results back.
+//! A [`TensorQuantizer`] rounds a tensor of a linear layer, its site: the weight, the input, or the gradient of the
+//! output. [`QuantPlan`] lists all sites of a run file and does not change, [`QuantState`] is their state between
+//! steps, and a [`Quantizer`] has both. [`QuantPass`] computes the layers of some passes. [`cast`](cast()) is scaling
+//! and rounding as a differentiable tensor operation on every device, [`fake_quant`](fake_quant()) the rounding in it.
+//! [`DeviceFormat`] is the format of a plugin on a device: its kernels on a GPU, its function on the CPU. [`product`]
+//! is the matrix product that follows. Statistics of the rounding stay on the device until the step reads all its
+//! results back.
 
 mod arrangement;
 mod cast;

@@ -1,9 +1,9 @@
 //! Observation: the effect that formats would have on tensors before any rounding and transform, by site.
 //!
-//! On a step that measures, the step's passes are computed once more before the training's own, with the same inputs. These passes
-//! give the tensor of each observed site to an observer, which keeps only its statistics. Products that fuse an
-//! observed tensor are computed as chains of operations there; the training's own passes stay fused, so this module cannot change them.
-//! The rounding is that of every cast ([`super::cast()`]), on the tensor's device.
+//! On a step that measures, the step's passes are computed once more before the training's own, with the same inputs.
+//! These passes give the tensor of each observed site to an observer, which keeps only its statistics. Products that
+//! fuse an observed tensor are computed as chains of operations there; the training's own passes stay fused, so this
+//! module cannot change them. The rounding is that of every cast ([`super::cast()`]), on the tensor's device.
 
 use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 
@@ -169,7 +169,8 @@ impl ObservedSites {
     }
 }
 
-/// Leaves whose gradient is the tensor of some sites: the probe, its shape, the layer, and roles with a flag for the transposed tensor.
+/// Leaves whose gradient is the tensor of some sites: the probe, its shape, the layer, and roles with a flag for the
+/// transposed tensor.
 type Probe = (Tensor<1>, [usize; 2], LayerId, Vec<(Role, bool)>);
 
 /// The observation of the sites in some passes.
@@ -207,7 +208,8 @@ impl<'a> Observer<'a> {
         self.id(layer, role).is_some()
     }
 
-    /// Measures a matrix for at most two roles of a layer, whose blocks run along rows, or along columns where the role has `true`.
+    /// Measures a matrix for at most two roles of a layer, whose blocks run along rows, or along columns where the role
+    /// has `true`.
     fn measure(&self, layer: LayerId, roles: &[(Role, bool)], x: &Tensor<2>) {
         let sites = roles.iter().filter_map(|(role, turned)| Some((self.id(layer, *role)?, *turned)));
         let mut known: Option<SiteObservation> = None;
@@ -230,8 +232,8 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// The operands of a layer's product, before they are rounded. Shapes: `x` `[tokens, in]`, `weight` `[out, in]`. A weight is the
-    /// same in all micro-batches.
+    /// The operands of a layer's product, before they are rounded. Shapes: `x` `[tokens, in]`, `weight` `[out, in]`. A
+    /// weight is the same in all micro-batches.
     pub(super) fn operands(&self, layer: LayerId, x: &Tensor<2>, weight: &Tensor<2>, micro_batch: u64) {
         let of_input = [(Role::Activation, false), (Role::ActivationWgrad, true)];
         self.measure(layer, &of_input, &untracked(x.clone()));

@@ -66,7 +66,8 @@ impl GradientRounding {
     }
 }
 
-/// The operands of a product's backward pass. The default reuses the operands of the forward pass and rounds no gradient.
+/// The operands of a product's backward pass. The default reuses the operands of the forward pass and rounds no
+/// gradient.
 #[derive(Debug, Clone, Default)]
 pub struct BackwardUses {
     /// The input in the product of the weight's gradient, transposed, `[in, tokens]`. `None`: the first use.
@@ -75,8 +76,8 @@ pub struct BackwardUses {
     pub weight: Option<Operand>,
     /// The gradient in the product of the input's gradient.
     pub gradient: GradientRounding,
-    /// The gradient in the product of the weight's gradient: its rounding, transposed, `[out, tokens]`, and whether it is rounded from the values
-    /// of its first use. `None`: the first use.
+    /// The gradient in the product of the weight's gradient: its rounding, transposed, `[out, tokens]`, and whether it
+    /// is rounded from the values of its first use. `None`: the first use.
     pub gradient_for_weight: Option<(GradientRounding, bool)>,
 }
 

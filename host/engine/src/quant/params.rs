@@ -14,8 +14,8 @@ pub struct Arithmetic {
     pub quantize: Operation,
     /// The operation that scales codes back: a multiplication by the inverse, or a division by the scale.
     pub dequantize: Operation,
-    /// The rounding that the format has no mode for, if there is one: with ties toward zero or up, the format's mode is then to nearest,
-    /// ties away; with few random bits, toward zero.
+    /// The rounding that the format has no mode for, if there is one: with ties toward zero or up, the format's mode is
+    /// then to nearest, ties away; with few random bits, toward zero.
     pub own: Option<CastRounding>,
     /// The rounding of elements that overflow to infinity or NaN; `None`: they saturate.
     pub overflow: Option<CastRounding>,

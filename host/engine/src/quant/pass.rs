@@ -1,8 +1,8 @@
 //! Quantized linear layers: the tensors that are rounded before and after their matrix products.
 //!
-//! Forward `y = Q_a(x) Q_w(W)^T`; backward, with `g = dL/dy`, `dL/dx = Q_g(g) Q_w'(W)` and `dL/dW = Q_g'(g)^T Q_a'(x)`. The primed
-//! casts are those of second uses. By default they reuse the results of the first ones, because rounding and product are separate
-//! operations (docs/numerics.md, section 5.2).
+//! Forward `y = Q_a(x) Q_w(W)^T`; backward, with `g = dL/dy`, `dL/dx = Q_g(g) Q_w'(W)` and `dL/dW = Q_g'(g)^T Q_a'(x)`.
+//! The primed casts are those of second uses. By default they reuse the results of the first ones, because rounding and
+//! product are separate operations (docs/numerics.md, section 5.2).
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -37,7 +37,8 @@ use crate::{
 pub struct CastObservers<'a> {
     /// One collector per site, if histograms are collected; else empty.
     pub histograms: &'a [Arc<HistogramCollector>],
-    /// The sites whose tensors are observed before rounding. Products that fuse one are computed as chains of operations.
+    /// The sites whose tensors are observed before rounding. Products that fuse one are computed as chains of
+    /// operations.
     pub observed: Option<&'a ObservedSites>,
 }
 
@@ -106,7 +107,8 @@ impl<'a> QuantPass<'a> {
         self.observer().is_some_and(|observer| roles.iter().any(|role| observer.has(layer, *role)))
     }
 
-    /// Ends a backward pass that left `tape`: takes the statistics of rounded gradients from it, and observes gradients.
+    /// Ends a backward pass that left `tape`: takes the statistics of rounded gradients from it, and observes
+    /// gradients.
     pub fn end_backward(&self, tape: &Tape) {
         if let Some(observer) = self.observer() {
             observer.collect(tape);
@@ -136,7 +138,8 @@ impl<'a> QuantPass<'a> {
         })
     }
 
-    /// Ends passes that do not belong to a step, and reads the statistics of their rounding, by site: one synchronisation.
+    /// Ends passes that do not belong to a step, and reads the statistics of their rounding, by site: one
+    /// synchronisation.
     ///
     /// # Errors
     /// A call, an observation or the device failed.
@@ -149,8 +152,8 @@ impl<'a> QuantPass<'a> {
     }
 
     /// `x W^T` with the layer's rounding. Shapes: `x` `[tokens, in]`, `weight` `[out, in]`, result `[tokens, out]`.
-    /// `micro_batch` counts within the step. Records the operands as the product uses them, forward and backward, rounded
-    /// or not.
+    /// `micro_batch` counts within the step. Records the operands as the product uses them, forward and backward,
+    /// rounded or not.
     #[must_use]
     pub fn linear(
         &self,
@@ -291,7 +294,8 @@ impl<'a> QuantPass<'a> {
         (x, weight)
     }
 
-    /// An operand that no format rounds. Where the device multiplies bf16 fast, the product rounds it, unless a trace records the values.
+    /// An operand that no format rounds. Where the device multiplies bf16 fast, the product rounds it, unless a trace
+    /// records the values.
     fn unrounded_operand(&self, x: Tensor<2>, scope: TraceScope<'_>) -> Operand {
         match self.precision() {
             PrecisionChoice::Fp32 => Operand::unscaled(x, Encoding::F32),
@@ -379,8 +383,8 @@ impl<'a> QuantPass<'a> {
         self.zero.get_or_init(|| untracked(flat(vec![0.0], device)))
     }
 
-    /// Adds a weight that was rounded at the end of its update to its histogram, on steps that collect one. Values on the
-    /// grid are rounded to themselves.
+    /// Adds a weight that was rounded at the end of its update to its histogram, on steps that collect one. Values on
+    /// the grid are rounded to themselves.
     fn collect_weight_histogram(&self, layer: LayerId, weight: &Tensor<2>) {
         if self.histograms.is_empty() {
             return;

@@ -1,4 +1,5 @@
-//! The rounding that a run file selects: which tensors are rounded, and how. It does not change during a phase of casts.
+//! The rounding that a run file selects: which tensors are rounded, and how. It does not change during a phase of
+//! casts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +53,8 @@ impl QuantPlan {
         Self { sites, layers, master_weights, precision, unrounded, fast_bf16: false, sum: None, seed }
     }
 
-    /// The same plan with these second uses of operands in high precision. All others without a site reuse the first uses.
+    /// The same plan with these second uses of operands in high precision. All others without a site reuse the first
+    /// uses.
     #[must_use]
     pub fn with_unrounded(self, unrounded: BTreeSet<(LayerId, Role)>) -> Self {
         Self { unrounded, ..self }
@@ -174,8 +176,8 @@ impl QuantPlan {
         Some(self.weight_on_grid(layer)?.format.plugin())
     }
 
-    /// True if a layer's weight is stored on the grid of its format: [`Quantizer::round_to_grid`](super::Quantizer::round_to_grid)
-    /// rounds it.
+    /// True if a layer's weight is stored on the grid of its format:
+    /// [`Quantizer::round_to_grid`](super::Quantizer::round_to_grid) rounds it.
     #[must_use]
     pub fn is_stored_on_grid(&self, layer: LayerId) -> bool {
         self.master_weights == MasterWeightsChoice::None && self.site(layer, Role::Weight).is_some()
@@ -187,8 +189,8 @@ impl QuantPlan {
         self.weight_on_grid(layer).is_some_and(TensorQuantizer::has_one_scale)
     }
 
-    /// The grid of a layer's weight of this shape in steps to come, whose scales are not known yet; if it is rounded. A weight that is
-    /// transformed first lies on no grid.
+    /// The grid of a layer's weight of this shape in steps to come, whose scales are not known yet; if it is rounded. A
+    /// weight that is transformed first lies on no grid.
     #[must_use]
     pub fn future_weight_grid(&self, layer: LayerId, shape: &[usize]) -> Option<WeightGrid<'_>> {
         self.weight_on_grid(layer).map(|site| WeightGrid::in_future(site, shape))

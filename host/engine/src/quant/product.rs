@@ -1,8 +1,8 @@
 //! The matrix product of a linear layer as one differentiable operation.
 //!
-//! Its backward pass multiplies the gradient, rounded once or for each of its two products, with the saved forms of both operands:
-//! their first uses or second ones, in their smallest exact encoding (see [`super::saved_tensors`]). [`super::product_ops`]
-//! computes the products.
+//! Its backward pass multiplies the gradient, rounded once or for each of its two products, with the saved forms of
+//! both operands: their first uses or second ones, in their smallest exact encoding (see [`super::saved_tensors`]).
+//! [`super::product_ops`] computes the products.
 
 use std::sync::Arc;
 
@@ -46,9 +46,10 @@ impl GradientStats {
     }
 }
 
-/// `x w^T`, and the future statistics of rounding its gradient for the product of the input's gradient, and for that of the weight's.
-/// `fast_bf16`: whether the device multiplies bf16 fast. `sum`: the sums of products both of whose operands are codes, if they are not f32.
-/// `probe`: a leaf whose gradient becomes the first rounded gradient, flat; `zero`: the value of other leaves. Shapes: `x` `[tokens, in]`, `w` `[out, in]`, result `[tokens, out]`.
+/// `x w^T`, and the future statistics of rounding its gradient for the product of the input's gradient, and for that of
+/// the weight's. `fast_bf16`: whether the device multiplies bf16 fast. `sum`: the sums of products both of whose
+/// operands are codes, if they are not f32. `probe`: a leaf whose gradient becomes the first rounded gradient, flat;
+/// `zero`: the value of other leaves. Shapes: `x` `[tokens, in]`, `w` `[out, in]`, result `[tokens, out]`.
 #[must_use]
 pub fn product(
     x: Operand,

@@ -31,7 +31,8 @@ pub fn scaled(x: CubeTensor, scale: CubeTensor, to: DType) -> CubeTensor {
     y
 }
 
-/// `x` times two inverses of scales, the second numbers of `first` and `second`, one after the other; in place, unless `x` is shared.
+/// `x` times two inverses of scales, the second numbers of `first` and `second`, one after the other; in place, unless
+/// `x` is shared.
 #[must_use]
 pub fn unscaled(x: CubeTensor, first: CubeTensor, second: CubeTensor) -> CubeTensor {
     let (x, first, second) = (into_contiguous(x), into_contiguous(first), into_contiguous(second));

@@ -1,8 +1,8 @@
 //! The matrix product of a linear layer, forward and backward, as an operation of each backend.
 //!
-//! If the device multiplies bf16 fast, operands that are exact in bf16 up to one scale are multiplied there without the scale
-//! and added in f32. The result is divided by both scales. That differs only in the order of rounding (docs/numerics.md, section
-//! 4.4).
+//! If the device multiplies bf16 fast, operands that are exact in bf16 up to one scale are multiplied there without the
+//! scale and added in f32. The result is divided by both scales. That differs only in the order of rounding
+//! (docs/numerics.md, section 4.4).
 
 use std::sync::Arc;
 
@@ -120,7 +120,8 @@ pub trait ProductOps: CastOps + Bf16Ops + Fp32Ops {
         packed.split().0
     }
 
-    /// `a b` of codes, each with its scales `[groups, 2]`, in sums of limited width. The setup refuses them on other devices than the CPU.
+    /// `a b` of codes, each with its scales `[groups, 2]`, in sums of limited width. The setup refuses them on other
+    /// devices than the CPU.
     #[fusion(default)]
     fn limited_matmul(
         #[extension_type] a: OperandTensors<Self>,
@@ -340,7 +341,8 @@ impl<B: ProductOps> Backward<B, 7> for ProductBackward {
         let ([x, w], params) = ops.state;
         let [x_parent, w_parent, words, sums, second_words, second_sums, probe_parent] = ops.parents;
         let whole = grads.consume::<B>(&ops.node);
-        // The second use comes first: after its copy, nothing else uses the gradient, which the first use rounds in place.
+        // The second use comes first: after its copy, nothing else uses the gradient, which the first use rounds in
+        // place.
         let for_weight = |source, rounding| round_gradient::<B>(source, rounding, params.gradient_forms[1]);
         let second = match &params.gradient_for_weight {
             Some((rounding, false)) => Some(for_weight(B::float_swap_dims(whole.clone(), 0, 1), rounding)),

@@ -1,5 +1,5 @@
-//! The state of rounding in a checkpoint: largest magnitudes of past steps, and statistics of weights that were rounded at the end
-//! of their update.
+//! The state of rounding in a checkpoint: largest magnitudes of past steps, and statistics of weights that were rounded
+//! at the end of their update.
 
 use altgrad_base::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,8 @@ pub struct AmaxHistory {
 pub struct SavedWeightStats {
     /// Name of the weight.
     pub layer: String,
-    /// The grid of its codes, as [`TensorQuantizer::grid_name`](super::TensorQuantizer::grid_name) has it; empty in checkpoints that lack it.
+    /// The grid of its codes, as [`TensorQuantizer::grid_name`](super::TensorQuantizer::grid_name) has it; empty in
+    /// checkpoints that lack it.
     #[serde(default)]
     pub grid: String,
     /// Number of rounded elements.
@@ -95,12 +96,12 @@ impl Quantizer {
         Ok(SavedQuantState { history: self.history(), weights: weights.collect::<Result<_, Diagnostic>>()? })
     }
 
-    /// Restores the state of a checkpoint. A fork of its run, with other casts, takes the parts that it uses: sites whose scales
-    /// record magnitudes that the checkpoint lacks start again.
+    /// Restores the state of a checkpoint. A fork of its run, with other casts, takes the parts that it uses: sites
+    /// whose scales record magnitudes that the checkpoint lacks start again.
     ///
     /// # Errors
-    /// The checkpoint is of a run with other sites, and this is no fork; or it has no scales for weights without master weights, or
-    /// those of another grid.
+    /// The checkpoint is of a run with other sites, and this is no fork; or it has no scales for weights without master
+    /// weights, or those of another grid.
     pub fn restore(&mut self, state: &SavedQuantState, fork: bool) -> Result<(), Diagnostic> {
         match self.restore_history(&state.history) {
             Err(_) if fork => {}

@@ -1,6 +1,7 @@
 //! Tensors that an operation saves for its backward pass, in their smallest exact encoding if they are large.
 //!
-//! Values on the grid of a format become codes of one or two bytes, values rounded to bf16 become 16 bits, others stay f32.
+//! Values on the grid of a format become codes of one or two bytes, values rounded to bf16 become 16 bits, others stay
+//! f32.
 
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use crate::tensor::{
 
 /// Elements of a parallel task.
 const CHUNK: usize = 1 << 16;
-/// Largest scale for which values are encoded, and the inverse of the smallest. Others could make values subnormal in f32,
-/// where codes are not exact.
+/// Largest scale for which values are encoded, and the inverse of the smallest. Others could make values subnormal in
+/// f32, where codes are not exact.
 const LARGEST_SCALE: f32 = (1u64 << 40) as f32;
 
 /// An encoding that represents the values of an operand exactly.
@@ -33,8 +34,8 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// True if the values times their scales are exact in bf16 and sums of their products stay within f32's range. Those of
-    /// E7M0 do not: it reaches 2^64.
+    /// True if the values times their scales are exact in bf16 and sums of their products stay within f32's range.
+    /// Those of E7M0 do not: it reaches 2^64.
     #[must_use]
     pub fn fits_bf16(&self) -> bool {
         match self {
@@ -45,7 +46,8 @@ impl Encoding {
     }
 }
 
-/// Tensors with fewer elements stay f32: they are still in a processor's cache when the backward pass uses them, and encoding takes longer.
+/// Tensors with fewer elements stay f32: they are still in a processor's cache when the backward pass uses them, and
+/// encoding takes longer.
 const SMALL: usize = 400_000;
 
 /// Values in an encoding; unchanged if a value has no code or there are few. Codes need scales.

@@ -1,7 +1,7 @@
 //! Scales: factors that bring the values of a tensor into the range of a format.
 //!
-//! [`altgrad_casts`] defines the scale of a block. This module has the blocks of a tensor's consecutive elements, and the source
-//! of the scales of a call. Definitions: docs/numerics.md, sections 4.1 and 4.5.
+//! [`altgrad_casts`] defines the scale of a block. This module has the blocks of a tensor's consecutive elements, and
+//! the source of the scales of a call. Definitions: docs/numerics.md, sections 4.1 and 4.5.
 
 use altgrad_casts::{BlockStatistics, Range, Scaling, TensorScale};
 
@@ -17,9 +17,9 @@ pub struct ScaleRule {
 }
 
 impl ScaleRule {
-    /// `scale = target / (amax * 2^margin)`, one f32 division, kept between 2^-126 and 2^126 so that scale and inverse are normal
-    /// numbers; 1 where there is no finite value but zero. With `pow2` rounded down to a power of two. `target` is the format's largest
-    /// value, unless [`Self::of_largest`] says otherwise.
+    /// `scale = target / (amax * 2^margin)`, one f32 division, kept between 2^-126 and 2^126 so that scale and inverse
+    /// are normal numbers; 1 where there is no finite value but zero. With `pow2` rounded down to a power of two.
+    /// `target` is the format's largest value, unless [`Self::of_largest`] says otherwise.
     #[must_use]
     pub fn max(target: f32, margin: i32, pow2: bool, group: Option<usize>) -> Self {
         let scaling = Scaling { margin, pow2, ..Scaling::default() };
@@ -32,8 +32,8 @@ impl ScaleRule {
         Self { range: Range::of(self.range.target, largest), ..self }
     }
 
-    /// The scale of a tensor of one block with this largest finite magnitude, and the factor of codes: its inverse, or the stored
-    /// scale.
+    /// The scale of a tensor of one block with this largest finite magnitude, and the factor of codes: its inverse, or
+    /// the stored scale.
     #[must_use]
     pub fn scale(&self, amax: f32) -> [f32; 2] {
         let block = BlockStatistics::of_amax(amax);
@@ -158,8 +158,8 @@ pub fn amax(values: &[f32]) -> f32 {
     amax_inline(values)
 }
 
-/// The largest finite magnitudes of groups of `group` consecutive elements, one per entry of `amax`. Infinity for a group with
-/// infinities whose finite elements are zeros ([`BlockStatistics::of_amax`]).
+/// The largest finite magnitudes of groups of `group` consecutive elements, one per entry of `amax`. Infinity for a
+/// group with infinities whose finite elements are zeros ([`BlockStatistics::of_amax`]).
 #[multiversion::multiversion(targets("x86_64+avx2+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
 pub(super) fn group_amax(values: &[f32], group: usize, amax: &mut [f32]) {
     for (values, amax) in values.chunks(group).zip(amax) {

@@ -13,7 +13,8 @@ use crate::cube_parts::{INFINITY, MAGNITUDE, UNITS, cube_max};
 
 /// The longest group that one unit compares. A cube compares longer ones.
 const MOST_OF_UNIT: usize = 64;
-/// The longest group that one cube compares, if there are few. Otherwise a cube compares a part of this length at least.
+/// The longest group that one cube compares, if there are few. Otherwise a cube compares a part of this length at
+/// least.
 const MOST_OF_CUBE: usize = 1 << 12;
 /// Groups that occupy a GPU with a cube each.
 const MANY: usize = 128;
@@ -89,8 +90,9 @@ fn largest_finite(x: &[f32], start: usize, end: usize, step: usize) -> u32 {
     bits
 }
 
-/// Largest finite magnitude of each part of each group of `len` values; `elements` of `largest`, a cube each. A part has every `parts`-th stretch
-/// of elements as long as a cube has units, so that neighbouring units read neighbouring elements.
+/// Largest finite magnitude of each part of each group of `len` values; `elements` of `largest`, a cube each. A part
+/// has every `parts`-th stretch of elements as long as a cube has units, so that neighbouring units read neighbouring
+/// elements.
 #[cube(launch)]
 fn largest_of_parts(x: &[f32], largest: &mut [f32], elements: u32, len: u32, parts: u32) {
     if CUBE_POS < elements as usize {

@@ -1,7 +1,8 @@
-//! The loss of weights by the scales of the first step: signal to noise compared with the best power of two, on a sample.
+//! The loss of weights by the scales of the first step: signal to noise compared with the best power of two, on a
+//! sample.
 //!
-//! Nothing here changes a run: [`ScaleLoss`] is for a warning before the first step (docs/numerics.md, section 7.6.1). Samples of all
-//! weights are read with one synchronization.
+//! Nothing here changes a run: [`ScaleLoss`] is for a warning before the first step (docs/numerics.md, section 7.6.1).
+//! Samples of all weights are read with one synchronization.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::FormatPlugin;
@@ -108,7 +109,8 @@ impl<'a> Sample<'a> {
         }
         let at = |offset: i32| Some((offset, sqnr(offset)?));
         let best = |found: &[(i32, f64)]| found.iter().fold(sqnr_here, |best, (_, sqnr)| best.max(*sqnr));
-        // A coarse search misses a peak by two binades at most, and the peak exceeds its neighbours by more than that loss.
+        // A coarse search misses a peak by two binades at most, and the peak exceeds its neighbours by more than that
+        // loss.
         let near = OFFSETS.filter(|offset| offset.abs() < STRIDE || offset % STRIDE == 0);
         let mut found: Vec<(i32, f64)> = near.filter_map(at).collect();
         if best(&found) - sqnr_here > WORTH_A_LOOK {
@@ -155,8 +157,9 @@ fn sqnr_db(
 }
 
 impl QuantPlan {
-    /// The loss of each rounded weight by the scale of its first step, with its layer and site; of weights `[n]` by layer, with the
-    /// lengths of their rows. Weights without scales or without noise are left out. One synchronization.
+    /// The loss of each rounded weight by the scale of its first step, with its layer and site; of weights `[n]` by
+    /// layer, with the lengths of their rows. Weights without scales or without noise are left out. One
+    /// synchronization.
     ///
     /// # Errors
     /// The device failed.

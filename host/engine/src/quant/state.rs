@@ -1,4 +1,5 @@
-//! The state of rounding between steps: largest magnitudes of past steps, scales of weights, and the position of random bits.
+//! The state of rounding between steps: largest magnitudes of past steps, scales of weights, and the position of random
+//! bits.
 
 use std::{collections::BTreeMap, mem::discriminant, sync::Arc};
 
@@ -64,8 +65,9 @@ impl Quantizer {
         QuantPlan::off().into()
     }
 
-    /// Changes to the plan of another phase: the scales of the sites that both have, if they are delayed in both or static in both, keep
-    /// their recorded magnitudes, and weights without master weights keep their scales. Other sites start again.
+    /// Changes to the plan of another phase: the scales of the sites that both have, if they are delayed in both or
+    /// static in both, keep their recorded magnitudes, and weights without master weights keep their scales. Other
+    /// sites start again.
     pub fn switch_to(&mut self, plan: Arc<QuantPlan>) {
         let old = std::mem::replace(self, Self::new(plan));
         let shared = self.plan.shared_sites(&old.plan);
@@ -111,8 +113,8 @@ impl Quantizer {
         self.state.stored.clear();
     }
 
-    /// A weight for use at `step`: without master weights rounded to the grid of its format, at its last scales or at new ones by
-    /// its scaling, else unchanged. Shape: `[out, in]`.
+    /// A weight for use at `step`: without master weights rounded to the grid of its format, at its last scales or at
+    /// new ones by its scaling, else unchanged. Shape: `[out, in]`.
     #[must_use]
     pub fn round_to_grid(&mut self, layer: LayerId, value: Tensor<2>, step: u64) -> Tensor<2> {
         let Some((id, site)) =
@@ -135,7 +137,8 @@ impl Quantizer {
         rounded.values
     }
 
-    /// Requests the statistics of passes and of [`Self::round_to_grid`], and the scales of weights, which replace the last ones.
+    /// Requests the statistics of passes and of [`Self::round_to_grid`], and the scales of weights, which replace the
+    /// last ones.
     #[must_use]
     pub fn request(&mut self, pass: PassStats, read_back: &mut ReadBack) -> RequestedRounding {
         let PassStats { stats, weight_scales, .. } = pass;

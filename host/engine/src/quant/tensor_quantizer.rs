@@ -49,7 +49,8 @@ pub enum Scaling {
 pub struct DelayedStart {
     /// True if the first step has scale 1, as in Transformer Engine. Otherwise it is dynamic.
     pub first_is_one: bool,
-    /// True if the last scale is kept while all magnitudes of the window are 0, as in Transformer Engine. Otherwise it is 1.
+    /// True if the last scale is kept while all magnitudes of the window are 0, as in Transformer Engine. Otherwise it
+    /// is 1.
     pub keeps_over_zeros: bool,
 }
 
@@ -89,7 +90,8 @@ pub struct TensorQuantizer {
     pub ste: SteChoice,
     /// The elements that share a scale as the cast has them, if a cast does: blocks may be larger than a tensor.
     pub block: Option<Block>,
-    /// Rows and columns of a tile that shares a scale, where blocks are no parts of rows. The scaling's groups are its elements.
+    /// Rows and columns of a tile that shares a scale, where blocks are no parts of rows. The scaling's groups are its
+    /// elements.
     pub tile: Option<[usize; 2]>,
     /// A rotation of rows before all else.
     pub transform: Option<Hadamard>,
@@ -176,7 +178,8 @@ impl TensorQuantizer {
         }
     }
 
-    /// The scale of a tensor with this largest magnitude, if it has one that is not state and follows from it. The history is that before the tensor's step.
+    /// The scale of a tensor with this largest magnitude, if it has one that is not state and follows from it. The
+    /// history is that before the tensor's step.
     #[must_use]
     pub fn scale_for(&self, amax: f32, history: &History) -> Option<f32> {
         if !self.has_one_scale() || matches!(self.scaling, Scaling::Stored { .. }) {

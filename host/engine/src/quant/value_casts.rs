@@ -1,4 +1,5 @@
-//! Casts of tensors that are no operands of linear layers: in attention, of residual sums, norms, embeddings and logits.
+//! Casts of tensors that are no operands of linear layers: in attention, of residual sums, norms, embeddings and
+//! logits.
 
 use burn::tensor::Tensor;
 

@@ -1,8 +1,8 @@
 //! The scales of weights: those of their last rounding, on the device and, once a step has read them, on the host.
 //!
 //! With fp32 master weights every forward pass computes them. Without master weights they are state:
-//! [`TensorQuantizer::scale`](super::TensorQuantizer::scale) computes the first ones, and [`stored`] decides when they change (docs/numerics.md,
-//! section 5.4).
+//! [`TensorQuantizer::scale`](super::TensorQuantizer::scale) computes the first ones, and [`stored`] decides when they
+//! change (docs/numerics.md, section 5.4).
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::FormatPlugin;
@@ -52,9 +52,9 @@ impl WeightScales {
     }
 }
 
-/// The largest number that rounds, to nearest, to less than the largest value of a format. Scales of stored weights that are
-/// powers of two keep weights below it: a weight at the largest code is given room, because some optimizers never step
-/// beyond it.
+/// The largest number that rounds, to nearest, to less than the largest value of a format. Scales of stored weights
+/// that are powers of two keep weights below it: a weight at the largest code is given room, because some optimizers
+/// never step beyond it.
 #[must_use]
 pub fn end_of_range(grid: &ValueGrid) -> f32 {
     let largest = f64::from(grid.max_finite());
@@ -62,8 +62,9 @@ pub fn end_of_range(grid: &ValueGrid) -> f32 {
     (f64::midpoint(largest, next) as f32).next_down()
 }
 
-/// The target of scales that follow the largest weight at every update: `target`, or the next lower one that is `2^margin` times a
-/// value of the format. Rounding then leaves the largest weight, so that weights without an update keep their values and their scale.
+/// The target of scales that follow the largest weight at every update: `target`, or the next lower one that is
+/// `2^margin` times a value of the format. Rounding then leaves the largest weight, so that weights without an update
+/// keep their values and their scale.
 #[must_use]
 pub fn target_on_grid(grid: &ValueGrid, target: f32, margin: i32) -> f32 {
     let free = 2f64.powi(margin);

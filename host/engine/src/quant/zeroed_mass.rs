@@ -1,7 +1,8 @@
-//! The mass that rounding makes zero: the share of a tensor's magnitudes that is in such elements (docs/numerics.md, section 7.4.1).
+//! The mass that rounding makes zero: the share of a tensor's magnitudes that is in such elements (docs/numerics.md,
+//! section 7.4.1).
 //!
-//! A count of zeroed elements does not tell many small ones from a few large ones. At the head the mass is that of the tokens whose
-//! probability no longer lowers their logits.
+//! A count of zeroed elements does not tell many small ones from a few large ones. At the head the mass is that of the
+//! tokens whose probability no longer lowers their logits.
 
 use rayon::prelude::*;
 
@@ -62,8 +63,8 @@ mod tests {
         assert_eq!(ZeroedMass::of(&[0.0, f32::NAN], &[0.0, f32::NAN]).share(), None);
     }
 
-    /// Probabilities of three tokens of a vocabulary of four; the first is the target. With one scale, the largest magnitude 0.75 becomes 6,
-    /// and probabilities up to half of the smallest value 0.5, that is 0.25 / 8, become zero.
+    /// Probabilities of three tokens of a vocabulary of four; the first is the target. With one scale, the largest
+    /// magnitude 0.75 becomes 6, and probabilities up to half of the smallest value 0.5, that is 0.25 / 8, become zero.
     #[test]
     fn at_the_head_twice_the_share_is_the_zeroed_part_of_the_other_tokens_probability() {
         let probabilities: [[f32; 4]; 3] =

@@ -1,7 +1,8 @@
 //! Text from a trained model: one token at a time, each drawn from the model's distribution of the next token.
 //!
-//! [`Sampler`] computes, [`pick`] draws, [`text`] converts ids to text. Weights and activations are rounded as in the run's
-//! evaluations. The model is not changed. Every token has a place of its own in the random stream, so a seed determines the text.
+//! [`Sampler`] computes, [`pick`] draws, [`text`] converts ids to text. Weights and activations are rounded as in the
+//! run's evaluations. The model is not changed. Every token has a place of its own in the random stream, so a seed
+//! determines the text.
 
 pub mod pick;
 pub mod text;

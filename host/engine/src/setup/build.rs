@@ -161,7 +161,8 @@ fn metric_names(
     }))
 }
 
-/// Refuses a dynamic loss scale where gradients have static scales, because it would move them out of the range of these.
+/// Refuses a dynamic loss scale where gradients have static scales, because it would move them out of the range of
+/// these.
 fn loss_scale_fits(quant: &QuantPlan) -> Result<(), KeyedDiagnostic> {
     let is_static =
         |site: &&TensorQuantizer| site.role.is_gradient() && matches!(site.scaling, Scaling::Static { .. });

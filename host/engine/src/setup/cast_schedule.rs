@@ -1,4 +1,5 @@
-//! The setup of casts that change: the sites of every phase are made before the first step, and refused if they do not match.
+//! The setup of casts that change: the sites of every phase are made before the first step, and refused if they do not
+//! match.
 
 use std::sync::Arc;
 

@@ -78,8 +78,8 @@ pub(crate) fn groups(
     }
 }
 
-/// Refuses blocks of `[across, along]` rows and columns that do not divide an operand if the zeros that fill up the last ones would
-/// count: in deviations, and in the statistics of a format without zero.
+/// Refuses blocks of `[across, along]` rows and columns that do not divide an operand if the zeros that fill up the
+/// last ones would count: in deviations, and in the statistics of a format without zero.
 pub(super) fn check_blocks(
     resolved: &ResolvedCast,
     cast: &altgrad_casts::Cast,
@@ -254,8 +254,8 @@ pub(super) fn refuse_transform(role: Role, resolved: &ResolvedCast) -> Result<()
     Err((key, Diagnostic::config(message).hint(hint)))
 }
 
-/// Refuses a second use of the high-precision tensor where the first use is transformed: the other operand's gradient is that of the
-/// transformed product.
+/// Refuses a second use of the high-precision tensor where the first use is transformed: the other operand's gradient
+/// is that of the transformed product.
 pub(super) fn check_sources(casts: &LayerCasts) -> Result<(), KeyedDiagnostic> {
     for (role, resolved) in casts {
         let Some(first) = role.first_use() else { continue };

@@ -1,4 +1,5 @@
-//! The warning about reused codes in blocks along the wrong dimension: a product of scaled operands needs blocks along its contraction.
+//! The warning about reused codes in blocks along the wrong dimension: a product of scaled operands needs blocks along
+//! its contraction.
 
 use std::collections::BTreeSet;
 

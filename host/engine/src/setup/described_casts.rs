@@ -17,8 +17,9 @@ use crate::{
 /// Type of everything that no format rounds: burn's tensors, and the optimizers' buffers.
 pub(super) const TYPE: &str = "f32";
 
-/// The casts of the operands of linear layers. Layers that are alike share an entry: their names as `layers`, and a cast by role.
-/// First uses are always there; second uses and the weight's gradient where they have a cast of their own or none.
+/// The casts of the operands of linear layers. Layers that are alike share an entry: their names as `layers`, and a
+/// cast by role. First uses are always there; second uses and the weight's gradient where they have a cast of their own
+/// or none.
 #[must_use]
 pub fn linear_layers(quant: &QuantPlan, layout: &Layout, device: &ComputeDevice) -> Vec<Value> {
     let mut kinds: Vec<(Map<String, Value>, Vec<&str>)> = Vec::new();
@@ -115,8 +116,8 @@ fn unrounded(quant: &QuantPlan) -> &'static str {
     }
 }
 
-/// The bits of a code and its share of the bits of the scales, to four digits. One scale of a whole tensor does not count. `row`:
-/// elements of a row, if known; its last block may be shorter.
+/// The bits of a code and its share of the bits of the scales, to four digits. One scale of a whole tensor does not
+/// count. `row`: elements of a row, if known; its last block may be shorter.
 fn bits_per_value(site: &TensorQuantizer, row: Option<usize>) -> f64 {
     let rule = match &site.scaling {
         Scaling::None => None,

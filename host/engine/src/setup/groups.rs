@@ -77,7 +77,8 @@ fn warn_of_unknown_names(key: &str, options: &toml::Table, layout: &Layout) {
 fn unknown_names(options: &toml::Table, layout: &Layout) -> Vec<String> {
     let listed = options.get("exclude").and_then(toml::Value::as_array).into_iter().flatten();
     let listed: Vec<&str> = listed.filter_map(toml::Value::as_str).collect();
-    // Default lists are for all models: rotary positions have no embedding, and a tied head is excluded with the embedding.
+    // Default lists are for all models: rotary positions have no embedding, and a tied head is excluded with the
+    // embedding.
     let unknown = listed.iter().filter_map(|&name| match name {
         POSITIONS => None,
         HEAD if is_tied(layout) => {

@@ -59,8 +59,8 @@ pub(super) fn open_corpus(config: &mut RunConfig) -> Result<Corpus, Diagnostic> 
     Ok(corpus)
 }
 
-/// Adds the position in the run file to the place that the error has (a library, a file): that of `key`, or of another key that the
-/// message names and that is the one set.
+/// Adds the position in the run file to the place that the error has (a library, a file): that of `key`, or of another
+/// key that the message names and that is the one set.
 pub(super) fn place(error: Diagnostic, source: &Source, key: &str) -> Diagnostic {
     let named = error.message.split('`').skip(1).step_by(2).filter(|name| source.is_written(name));
     let keys: Vec<&str> = [key].into_iter().chain(named).collect();

@@ -1,7 +1,7 @@
 //! The setup of a run: it makes a run that can start from a run file, loaded plugins and opened data.
 //!
-//! [`ReadyRun::build`] is the last step that refuses a run: after it only the machine can fail. It writes no file. [`RunSetup`]
-//! is the constant part of a run; training changes [`TrainState`](crate::state::TrainState).
+//! [`ReadyRun::build`] is the last step that refuses a run: after it only the machine can fail. It writes no file.
+//! [`RunSetup`] is the constant part of a run; training changes [`TrainState`](crate::state::TrainState).
 
 mod build;
 mod cast_schedule;

@@ -119,8 +119,8 @@ pub(super) fn cast(config: &QuantSection, layout: &Layout, layer: ParamId, role:
     config.cast(role, |rule| is_match(layout, &rule.pattern, layer, role))
 }
 
-/// True if a pattern matches the name of a layer in a role. A head that is tied to the embedding also has its own name, which
-/// is not that of the embedding.
+/// True if a pattern matches the name of a layer in a role. A head that is tied to the embedding also has its own name,
+/// which is not that of the embedding.
 fn is_match(layout: &Layout, pattern: &str, layer: ParamId, role: Role) -> bool {
     let matcher = WildMatch::new(pattern);
     let is_head = layer == layout.head && role != Role::Embedding;
@@ -201,7 +201,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Checks the casts of a layer at its shape in a batch and, if the curvature is measured, at its shape in a single sequence.
+    /// Checks the casts of a layer at its shape in a batch and, if the curvature is measured, at its shape in a single
+    /// sequence.
     fn in_all_passes(
         &self,
         shape: LayerShape,
@@ -312,8 +313,8 @@ impl Builder<'_> {
         Ok(site)
     }
 
-    /// Refuses to truncate a weight without master weights at scales that are no powers of two: scaling a value of the grid may give
-    /// the number below its code, so that every update would remove a code.
+    /// Refuses to truncate a weight without master weights at scales that are no powers of two: scaling a value of the
+    /// grid may give the number below its code, so that every update would remove a code.
     fn check_truncation(&self, name: &str, cast: &altgrad_casts::Cast) -> Result<(), KeyedDiagnostic> {
         let rule = self.config.stored_scale.rule;
         let is_exact = cast.block == Block::None || rule == StoredScaleChoice::PowerOfTwo;

@@ -1,5 +1,5 @@
-//! The places outside of linear layers where a run file may round: the parameters that name them, and the lengths of their
-//! rows.
+//! The places outside of linear layers where a run file may round: the parameters that name them, and the lengths of
+//! their rows.
 
 use std::ops::Range;
 
@@ -72,7 +72,8 @@ pub(super) fn places(layout: &Layout, kept: Range<usize>, widths: &Widths) -> Ve
     places
 }
 
-/// Refuses keys that only operands of linear layers, or only matrices, can have, and those that norms' gains cannot have.
+/// Refuses keys that only operands of linear layers, or only matrices, can have, and those that norms' gains cannot
+/// have.
 pub(super) fn check(role: Role, resolved: &ResolvedCast) -> Result<(), KeyedDiagnostic> {
     casts::refuse_transform(role, resolved)?;
     if role != Role::NormGain {

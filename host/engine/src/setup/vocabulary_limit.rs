@@ -4,8 +4,8 @@ use altgrad_plugin_api::{Rounding, ValueGrid};
 
 use crate::quant::{Role, Scaling, TensorQuantizer};
 
-/// The increase of the held-out loss over fp32, nats per token, by load: the vocabulary over the limit of step 0. Measured in
-/// results/vocabulary with 256 tokens and 200 steps, five seeds per load.
+/// The increase of the held-out loss over fp32, nats per token, by load: the vocabulary over the limit of step 0.
+/// Measured in results/vocabulary with 256 tokens and 200 steps, five seeds per load.
 const INCREASES: [(f64, f64); 6] =
     [(0.065, 0.003), (0.286, 0.029), (0.508, 0.064), (1.008, 0.133), (2.133, 0.396), (10.667, 0.714)];
 /// The smallest increase that is worth a warning: what five seeds can tell from none there.
@@ -13,10 +13,10 @@ const NOTICEABLE: f64 = 0.02;
 
 /// The largest vocabulary whose logit gradient a format keeps at step 0, with one scale for a token's elements.
 ///
-/// The gradient of a token is its softmax minus 1 at the target. With initial weights the other elements are about 1/V, so
-/// the largest is V - 1 times as large; scaled to `target`, they become zero up to half of the smallest value with ties to even (below
-/// the whole of it toward zero, which keeps one token more). Infinite for a format without zero, and if the mean of the rounded
-/// elements is right.
+/// The gradient of a token is its softmax minus 1 at the target. With initial weights the other elements are about 1/V,
+/// so the largest is V - 1 times as large; scaled to `target`, they become zero up to half of the smallest value with
+/// ties to even (below the whole of it toward zero, which keeps one token more). Infinite for a format without zero,
+/// and if the mean of the rounded elements is right.
 fn limit(values: &ValueGrid, target: f32, rounding: Rounding) -> f64 {
     let kept_from = match rounding {
         Rounding::STOCHASTIC => return f64::INFINITY,
@@ -29,8 +29,8 @@ fn limit(values: &ValueGrid, target: f32, rounding: Rounding) -> f64 {
     f64::from(target) / (kept_from * f64::from(values.min_positive()))
 }
 
-/// The increase at a load, linear in its logarithm between measured ones, 0 below them and constant beyond. Tokens become rarer than
-/// at step 0, so that it does not begin at a load of 1.
+/// The increase at a load, linear in its logarithm between measured ones, 0 below them and constant beyond. Tokens
+/// become rarer than at step 0, so that it does not begin at a load of 1.
 fn increase(load: f64) -> f64 {
     let Some(above) = INCREASES.iter().position(|(measured, _)| load < *measured) else {
         return INCREASES[INCREASES.len() - 1].1;

@@ -27,7 +27,8 @@ pub(super) fn warn(
     }
 }
 
-/// Warns of a pattern of a sink that matches no metric: a typing error, or a file that is shared with runs that have more metrics.
+/// Warns of a pattern of a sink that matches no metric: a typing error, or a file that is shared with runs that have
+/// more metrics.
 fn warn_of_patterns(config: &RunConfig, metrics: &[MetricId]) {
     for (index, sink) in config.sink.iter().enumerate() {
         for (list, patterns) in [("include", &sink.include), ("exclude", &sink.exclude)] {
@@ -57,7 +58,8 @@ fn warn_of_transforms(casts: &[&QuantPlan], optimizer: &OptimizerState, layout: 
     }
 }
 
-/// The formats of `[quant]` that round nothing, if the tensors of the `rounded` roles are rounded. Second uses follow the first.
+/// The formats of `[quant]` that round nothing, if the tensors of the `rounded` roles are rounded. Second uses follow
+/// the first.
 fn idle_formats(quant: &QuantSection, rounded: &BTreeSet<Role>) -> Vec<String> {
     let idle = Role::ALL.into_iter().filter(|role| role.first_use().is_none()).filter_map(|role| {
         let cast = quant.cast(role, |_| false);

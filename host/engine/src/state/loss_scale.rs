@@ -1,5 +1,6 @@
-//! Loss scaling (arXiv:1710.03740): the loss is multiplied before the backward pass and gradients are divided after it, so that
-//! small gradients stay in the range of their format. The dynamic rule and its constants are those of PyTorch's `GradScaler`.
+//! Loss scaling (arXiv:1710.03740): the loss is multiplied before the backward pass and gradients are divided after it,
+//! so that small gradients stay in the range of their format. The dynamic rule and its constants are those of PyTorch's
+//! `GradScaler`.
 
 use altgrad_config::LossScaleChoice;
 use serde::{Deserialize, Serialize};
@@ -113,8 +114,8 @@ impl LossScaler {
         }
     }
 
-    /// Updates the scale after a step, depending on whether its gradients overflowed. Returns whether the update is to be
-    /// skipped; never with a fixed scale.
+    /// Updates the scale after a step, depending on whether its gradients overflowed. Returns whether the update is to
+    /// be skipped; never with a fixed scale.
     pub fn update(&mut self, overflowed: bool) -> bool {
         match self {
             Self::Fixed(_) => false,

@@ -12,8 +12,8 @@ use crate::{
     state::TrainState,
 };
 
-/// The curvature at the weights before step number `step`, on a step that measures it. The random directions are the same in all
-/// steps. Does not change the training state.
+/// The curvature at the weights before step number `step`, on a step that measures it. The random directions are the
+/// same in all steps. Does not change the training state.
 ///
 /// # Errors
 /// A plugin or the device failed.

@@ -31,8 +31,9 @@ pub fn switch_on(
     switch(setup, (state, update_metrics), [step + 1, step], is_due)
 }
 
-/// `step` is the first step with the casts, `told` the step of the event, which is the one before: a run that resumes at `step` from
-/// a checkpoint that holds the change keeps the event, and one that resumes earlier repeats both. No checkpoint is of step 0.
+/// `step` is the first step with the casts, `told` the step of the event, which is the one before: a run that resumes
+/// at `step` from a checkpoint that holds the change keeps the event, and one that resumes earlier repeats both. No
+/// checkpoint is of step 0.
 fn switch(
     setup: &RunSetup,
     (state, update_metrics): (&mut TrainState, &mut UpdateMetrics),

@@ -1,5 +1,5 @@
-//! Clipping of gradients before the update, for all optimizers alike: by value, and then by one norm over all parameters, as PyTorch's
-//! `clip_grad_value_` and `clip_grad_norm_`.
+//! Clipping of gradients before the update, for all optimizers alike: by value, and then by one norm over all
+//! parameters, as PyTorch's `clip_grad_value_` and `clip_grad_norm_`.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::TrainSection;

@@ -1,8 +1,9 @@
-//! A training step in time order: [`compute_gradients`] has the forward and backward passes and the reading of their results,
-//! [`apply_update`] clips the gradients and updates the parameters, [`record_metrics`] fills the step's record.
+//! A training step in time order: [`compute_gradients`] has the forward and backward passes and the reading of their
+//! results, [`apply_update`] clips the gradients and updates the parameters, [`record_metrics`] fills the step's
+//! record.
 //!
-//! A step needs a setup and a state, and no run folder: the training loop, the comparison of two runs and the benchmark take the same steps.
-//! Each phase is a span that `bench` times.
+//! A step needs a setup and a state, and no run folder: the training loop, the comparison of two runs and the benchmark
+//! take the same steps. Each phase is a span that `bench` times.
 
 mod before;
 pub mod cast_switches;
@@ -30,8 +31,8 @@ use crate::{
     trace::Trace,
 };
 
-/// Computes the gradients of step number `step`, and reads back the values that its update and its metrics need. A `trace`
-/// receives the tensors of both passes.
+/// Computes the gradients of step number `step`, and reads back the values that its update and its metrics need. A
+/// `trace` receives the tensors of both passes.
 ///
 /// # Errors
 /// A plugin or the device failed.
@@ -94,15 +95,16 @@ impl AppliedUpdate {
     }
 }
 
-/// True if a step's gradients overflowed, its loss did not, and a smaller loss scale may help: training continues normally.
+/// True if a step's gradients overflowed, its loss did not, and a smaller loss scale may help: training continues
+/// normally.
 #[must_use]
 pub fn overflowed(state: &TrainState, outputs: &StepOutputs) -> bool {
     let may_halve = state.loss_scale.state().is_some_and(|dynamic| dynamic.scale > 1.0);
     may_halve && outputs.loss.is_finite() && outputs.gradients_overflowed(&state.quant.plan)
 }
 
-/// Clips the gradients of step number `step` and updates the state with them, unless they overflowed under a dynamic loss scale.
-/// `update_metrics` measures the updates.
+/// Clips the gradients of step number `step` and updates the state with them, unless they overflowed under a dynamic
+/// loss scale. `update_metrics` measures the updates.
 ///
 /// # Errors
 /// The optimizer plugin or the device failed.

@@ -12,8 +12,8 @@ use crate::{
     read_back::ReadBack,
 };
 
-/// Reads the results of a step's passes; `histograms` collected the values that sites rounded, or are none; `shadow` are the unquantized
-/// gradients, if they were computed. Returns the gradients too, which stay on the device.
+/// Reads the results of a step's passes; `histograms` collected the values that sites rounded, or are none; `shadow`
+/// are the unquantized gradients, if they were computed. Returns the gradients too, which stay on the device.
 ///
 /// # Errors
 /// A format's plugin or the device failed.

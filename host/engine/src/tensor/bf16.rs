@@ -140,7 +140,8 @@ pub fn round_gradient_to_bf16<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     Tensor::from_dispatch(<Dispatch as Bf16Ops>::round_gradient_to_bf16(x.into_dispatch()))
 }
 
-/// `a b` at a precision: with [`PrecisionChoice::Bf16`] both operands and the gradient of the product are rounded to bf16.
+/// `a b` at a precision: with [`PrecisionChoice::Bf16`] both operands and the gradient of the product are rounded to
+/// bf16.
 #[must_use]
 pub fn matmul(a: Tensor<4>, b: Tensor<4>, precision: PrecisionChoice) -> Tensor<4> {
     match precision {

@@ -1,7 +1,8 @@
 //! Matrix products of f32 tensors in f32 throughout, on every backend.
 //!
-//! The tensor library's own products may run on tensor cores, which round f32 operands to TF32 (10 stored significand bits). In fp32
-//! baselines and shadow gradients that would be an error of its own. These products use GPU kernels without tensor cores.
+//! The tensor library's own products may run on tensor cores, which round f32 operands to TF32 (10 stored significand
+//! bits). In fp32 baselines and shadow gradients that would be an error of its own. These products use GPU kernels
+//! without tensor cores.
 
 use burn::backend::{
     Autodiff, Backend, Dispatch, Flex, TensorMetadata,

@@ -1,7 +1,7 @@
 //! The identity operation whose backward pass captures the gradient.
 //!
-//! A backward pass returns gradients of leaves only. So each captured gradient has a leaf of its own, a probe, which no other
-//! operation uses.
+//! A backward pass returns gradients of leaves only. So each captured gradient has a leaf of its own, a probe, which no
+//! other operation uses.
 
 use burn::backend::{
     Autodiff, Backend, Dispatch, Flex, TensorMetadata,

@@ -1,9 +1,9 @@
 //! A trace of a training step: the tensors that its forward and backward passes compute, by name, in time order.
 //!
-//! The model and its linear layers record what they compute in a [`TraceScope`], which names the layer and adds the tensors
-//! to a [`Trace`], if there is one. An identity operation (`gradient`) captures gradients, so that a traced step computes the
-//! same bits as an untraced one. On a GPU a trace separates operations that are fused otherwise, and the last bits may
-//! differ from those of the untraced step.
+//! The model and its linear layers record what they compute in a [`TraceScope`], which names the layer and adds the
+//! tensors to a [`Trace`], if there is one. An identity operation (`gradient`) captures gradients, so that a traced
+//! step computes the same bits as an untraced one. On a GPU a trace separates operations that are fused otherwise, and
+//! the last bits may differ from those of the untraced step.
 //!
 //! A trace holds every recorded tensor: about twice the memory of the step's activations.
 
@@ -107,8 +107,8 @@ impl NamedTensor {
 }
 
 impl Trace {
-    /// Closes a micro-batch, whose backward pass left `tape`. Gradients are in the reverse order of the values they belong to:
-    /// none depends on a later one, and those of one operation are adjacent.
+    /// Closes a micro-batch, whose backward pass left `tape`. Gradients are in the reverse order of the values they
+    /// belong to: none depends on a later one, and those of one operation are adjacent.
     pub fn collect(&self, tape: &Tape, micro_batch: u64) {
         let mut tensors = self.tensors.lock();
         let values = mem::take(&mut *self.values.lock());
@@ -170,8 +170,8 @@ impl<'a> TraceScope<'a> {
         }
     }
 
-    /// `x`, whose gradient will be recorded as `what`. Everything that uses `x` must use the result: the gradient is a sum
-    /// over the uses, and a use of the original would change the order of that sum and with it the last bits.
+    /// `x`, whose gradient will be recorded as `what`. Everything that uses `x` must use the result: the gradient is a
+    /// sum over the uses, and a use of the original would change the order of that sum and with it the last bits.
     #[must_use]
     fn observe_gradient<const D: usize>(&self, what: Cow<'static, str>, x: Tensor<D>) -> Tensor<D> {
         match self.trace {

@@ -27,8 +27,8 @@ impl Run<'_> {
         diverged && !self.non_finite.is_active()
     }
 
-    /// Handles a failure whose state should be kept for inspection: the alert names the first non-finite tensor, if there is
-    /// one, and the state before it is kept.
+    /// Handles a failure whose state should be kept for inspection: the alert names the first non-finite tensor, if
+    /// there is one, and the state before it is kept.
     fn raise_anomaly(&mut self, alert: Alert) -> bool {
         let not_finite = matches!(alert.kind, AlertKind::NanLoss | AlertKind::NanGrad);
         let mut event = Event::from(alert);

@@ -52,8 +52,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The held-out loss of the final weights: `last`, or that of the whole split if it is requested and the user did not
-    /// interrupt the run.
+    /// The held-out loss of the final weights: `last`, or that of the whole split if it is requested and the user did
+    /// not interrupt the run.
     fn final_held_out_loss(&self, last: HeldOutLoss) -> Result<HeldOutLoss, Diagnostic> {
         let kind = self.setup.final_evaluation(self.report.tokens);
         if kind == last.kind || self.report.interrupted { Ok(last) } else { self.held_out_loss(kind) }

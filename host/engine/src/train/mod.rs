@@ -1,7 +1,7 @@
 //! Training: the step loop and the phases it is made of.
 //!
-//! [`mod@run`] is the loop over [`crate::step`], between `open` and `close`. [`status`] is the outcome of a run, [`run_logger`] writes its rows and events, and [`progress`] tells its
-//! progress.
+//! [`mod@run`] is the loop over [`crate::step`], between `open` and `close`. [`status`] is the outcome of a run,
+//! [`run_logger`] writes its rows and events, and [`progress`] tells its progress.
 
 mod alerts;
 mod cast_switches;

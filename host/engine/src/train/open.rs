@@ -12,9 +12,9 @@ use altgrad_sinks::{RunFacts, SinkSetup, Sinks};
 use super::status::{self, RunReport};
 use crate::{checkpoint::Start, setup::RunSetup, state::TrainState};
 
-/// Opens the sinks, then sets the status to running and removes the final weights of an earlier part: a run whose sinks do not
-/// open keeps both. Rewinding comes first, because sinks rewind too, some of them when they open: no checkpoint may be later than
-/// the rows of any sink.
+/// Opens the sinks, then sets the status to running and removes the final weights of an earlier part: a run whose sinks
+/// do not open keeps both. Rewinding comes first, because sinks rewind too, some of them when they open: no checkpoint
+/// may be later than the rows of any sink.
 pub(super) fn open(
     (setup, state): (&RunSetup, &TrainState),
     sinks: Vec<SinkSetup>,

@@ -56,11 +56,12 @@ pub(super) struct Run<'a> {
     written: Instant,
 }
 
-/// Trains a run from `start` on, up to step `stop_after`, into a folder that is empty, not there, or holds the run's beginning.
+/// Trains a run from `start` on, up to step `stop_after`, into a folder that is empty, not there, or holds the run's
+/// beginning.
 ///
 /// # Errors
-/// The run folder cannot be made or a sink opened (a new run then leaves no files), or a plugin or the device failed in a step
-/// (`run.json` records it, and the message names the checkpoint).
+/// The run folder cannot be made or a sink opened (a new run then leaves no files), or a plugin or the device failed in
+/// a step (`run.json` records it, and the message names the checkpoint).
 pub fn run(
     ready: ReadyRun,
     folder: &Path,
@@ -172,8 +173,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Finds the origin of values that are not finite in the first step that has some, before its update, which spreads them over all
-    /// parameters.
+    /// Finds the origin of values that are not finite in the first step that has some, before its update, which spreads
+    /// them over all parameters.
     fn find_origin(&mut self, step: u64, outputs: &StepOutputs) -> Result<(), Diagnostic> {
         if outputs.is_finite() || step::overflowed(&self.state, outputs) {
             self.non_finite.clear();
@@ -191,7 +192,8 @@ impl Run<'_> {
         self.show_progress(last);
         self.check_location()?;
         self.logger.log_sink_faults(step);
-        // Between evaluations from time to time, so that the status of a process that is killed with its supervisor is not old.
+        // Between evaluations from time to time, so that the status of a process that is killed with its supervisor is
+        // not old.
         if evaluated || self.written.elapsed() >= STATUS_INTERVAL {
             self.report.sinks = self.logger.counts();
             // A fault here is reported at the end too, where the file is written for the last time.
@@ -204,8 +206,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A run whose folder is renamed or deleted ends: others may be about to use either path. A renamed folder is closed
-    /// normally.
+    /// A run whose folder is renamed or deleted ends: others may be about to use either path. A renamed folder is
+    /// closed normally.
     fn check_location(&mut self) -> Result<(), Diagnostic> {
         let checked = self.folder.check_location();
         if checked.is_err() {

@@ -8,8 +8,8 @@ use super::{run::Run, step_state::StepState};
 use crate::checkpoint::{CheckpointKind, Snapshot, StateTensors};
 
 impl Run<'_> {
-    /// A checkpoint before step `step`, if one is due or SIGUSR1 requested one. None while numbers are not finite: the last finite
-    /// state is kept, and a request waits.
+    /// A checkpoint before step `step`, if one is due or SIGUSR1 requested one. None while numbers are not finite: the
+    /// last finite state is kept, and a request waits.
     pub(super) fn checkpoint_if_due(&mut self, step: u64, evaluated: Option<f64>) {
         self.logger.log_events(self.checkpointer.poll());
         let best = self.report.alerts.best().map(|best| best.loss);

@@ -84,8 +84,8 @@ impl RunReport {
         }
     }
 
-    /// Takes the start time and the initial loss from the record of an earlier process of the run in this folder. Without a record
-    /// the run starts now; a damaged one is a warning, and both are unknown.
+    /// Takes the start time and the initial loss from the record of an earlier process of the run in this folder.
+    /// Without a record the run starts now; a damaged one is a warning, and both are unknown.
     pub fn go_on_from(&mut self, folder: &RunFolder) {
         match RunRecord::read(folder.path()) {
             Ok(Some(record)) => {
@@ -245,7 +245,8 @@ fn host_name() -> Option<String> {
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// A failed run's error, with the checkpoint to resume from. `half_updated` is the step whose update failed half-way, if one did.
+/// A failed run's error, with the checkpoint to resume from. `half_updated` is the step whose update failed half-way,
+/// if one did.
 #[must_use]
 pub fn with_checkpoint(
     mut error: Diagnostic,

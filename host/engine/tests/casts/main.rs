@@ -1,5 +1,6 @@
-//! Linear layers whose operands go through casts, against a plain reference: each use cast by `altgrad-casts` alone, transposed where
-//! its product contracts over rows, and products in f64. Every field of a cast by itself, and every shipped recipe.
+//! Linear layers whose operands go through casts, against a plain reference: each use cast by `altgrad-casts` alone,
+//! transposed where its product contracts over rows, and products in f64. Every field of a cast by itself, and every
+//! shipped recipe.
 //!
 //! Needs the staged plugins: `cargo xtask test` says where they are.
 
@@ -82,8 +83,8 @@ impl Bench {
         (resolved, format)
     }
 
-    /// A use's values of `x`, whose rows have `width` elements that the product contracts over, and the elements that pass a
-    /// gradient.
+    /// A use's values of `x`, whose rows have `width` elements that the product contracts over, and the elements that
+    /// pass a gradient.
     fn round(&self, layer: usize, role: Role, x: &[f32], width: usize) -> (Vec<f32>, Vec<bool>) {
         let (resolved, Some((cast, grid))) = self.cast(layer, role) else {
             return (x.to_vec(), vec![true; x.len()]);
@@ -349,8 +350,8 @@ fn check_attention(quant: &str) {
     }
 }
 
-/// The gradient of the scores is a difference, whose last bits in f32 differ from those in f64: one in a thousand may round to the next
-/// code, and stands in 16 elements of the gradient of queries or keys.
+/// The gradient of the scores is a difference, whose last bits in f32 differ from those in f64: one in a thousand may
+/// round to the next code, and stands in 16 elements of the gradient of queries or keys.
 fn mostly_close(what: &str, found: &[f32], expected: &[f64]) {
     let largest = expected.iter().fold(0f64, |most, x| most.max(x.abs()));
     let errors = found.iter().zip(expected).map(|(found, expected)| (f64::from(*found) - expected).abs());

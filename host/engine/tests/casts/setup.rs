@@ -1,5 +1,5 @@
-//! The casts of a run file in a model: refusals that depend on the model or on other casts, the layers that patterns select, and the
-//! description of casts.
+//! The casts of a run file in a model: refusals that depend on the model or on other casts, the layers that patterns
+//! select, and the description of casts.
 
 use altgrad_casts::CastError;
 use altgrad_engine::{

@@ -1,4 +1,5 @@
-//! Counting updates on GPUs against the slow definition, on the grids of all formats: counts exactly, distances to f32's rounding.
+//! Counting updates on GPUs against the slow definition, on the grids of all formats: counts exactly, distances to
+//! f32's rounding.
 //!
 //! A device that does not answer is reported as skipped.
 
@@ -100,8 +101,8 @@ impl Definition {
     }
 }
 
-/// Weights on all codes, between them, at and beyond the ends, below the smallest, and zeros of both signs; if `broken`, a NaN and an
-/// infinity. An odd number of them, if `odd`.
+/// Weights on all codes, between them, at and beyond the ends, below the smallest, and zeros of both signs; if
+/// `broken`, a NaN and an infinity. An odd number of them, if `odd`.
 fn weights(definition: &Definition, broken: bool, odd: bool) -> Vec<f32> {
     let mut w = vec![0.0, -0.0, 1e-30, -1e-30];
     for code in 0..=definition.grid.max_code() {

@@ -1,5 +1,5 @@
-//! Fused differentiable operations on GPUs against those of the CPU, which unit tests compare with chains in f64: results and gradients to a
-//! few units of the largest term, the same bits again, and rows that are not finite.
+//! Fused differentiable operations on GPUs against those of the CPU, which unit tests compare with chains in f64:
+//! results and gradients to a few units of the largest term, the same bits again, and rows that are not finite.
 //!
 //! A device that does not answer is reported as skipped.
 
@@ -49,8 +49,8 @@ fn run<const N: usize>(
     std::iter::once(y.inner()).chain(grads).map(|x| read_f32(x).unwrap()).collect()
 }
 
-/// Asserts that a device computes what the CPU does, up to `tolerance` times the largest magnitude of each tensor, twice the same, and NaN
-/// where the CPU does.
+/// Asserts that a device computes what the CPU does, up to `tolerance` times the largest magnitude of each tensor,
+/// twice the same, and NaN where the CPU does.
 fn compare<const N: usize>(
     device: &ComputeDevice,
     inputs: &[Vec<f32>; N],

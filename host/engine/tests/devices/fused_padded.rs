@@ -1,5 +1,6 @@
-//! Fused functions on buffers that are longer than their tensors, as CUDA allocates them: the bits are those of exact buffers, and of a second
-//! launch. Software Vulkan pads nothing, so that the test makes the buffers. A device that does not answer is reported as skipped.
+//! Fused functions on buffers that are longer than their tensors, as CUDA allocates them: the bits are those of exact
+//! buffers, and of a second launch. Software Vulkan pads nothing, so that the test makes the buffers. A device that
+//! does not answer is reported as skipped.
 
 #![cfg(feature = "gpu")]
 #![allow(clippy::unwrap_used)]

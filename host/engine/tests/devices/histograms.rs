@@ -1,7 +1,8 @@
-//! Histograms of rounding on GPUs compared with those of the CPU: codes exactly, kurtosis to four digits, on all formats and
-//! rounding modes.
+//! Histograms of rounding on GPUs compared with those of the CPU: codes exactly, kurtosis to four digits, on all
+//! formats and rounding modes.
 //!
-//! A device that does not answer is reported as skipped. Needs the staged plugins: `cargo xtask test-gpu` says where they are.
+//! A device that does not answer is reported as skipped. Needs the staged plugins: `cargo xtask test-gpu` says where
+//! they are.
 
 #![cfg(feature = "gpu")]
 #![allow(clippy::unwrap_used, clippy::expect_used)]

@@ -184,8 +184,8 @@ fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.try_into_data().unwrap().try_into_vec().unwrap()
 }
 
-/// Compares forward and backward of one layer: also on a step that collects histograms, and also as a device does it that
-/// multiplies bf16 fast, where bf16 is available. Returns the statistics of the sites.
+/// Compares forward and backward of one layer: also on a step that collects histograms, and also as a device does it
+/// that multiplies bf16 fast, where bf16 is available. Returns the statistics of the sites.
 fn check(bench: &Bench, rules: &[(Role, Rule)]) -> Vec<Option<QuantStats>> {
     if bench.device.label != "wgpu" {
         check_once(bench, rules, false, (true, None));
@@ -389,7 +389,8 @@ fn dynamic_scaling_is_the_same_on_every_device() {
     }
 }
 
-/// bf16 operands: a plain product of operands cut to eight significand bits, gradients' too; rounded ones stay as they are.
+/// bf16 operands: a plain product of operands cut to eight significand bits, gradients' too; rounded ones stay as they
+/// are.
 #[test]
 fn unrounded_operands_and_gradients_are_rounded_to_bf16() {
     let bf16 = |x: &[f32]| -> Vec<f64> {
@@ -424,7 +425,8 @@ fn unrounded_operands_and_gradients_are_rounded_to_bf16() {
     }
 }
 
-/// Every value of these formats is exact in bf16, but for E5M10's; products of the largest ones of E7M0 and E8M7 are beyond f32.
+/// Every value of these formats is exact in bf16, but for E5M10's; products of the largest ones of E7M0 and E8M7 are
+/// beyond f32.
 #[test]
 fn formats_exact_in_bf16_are_multiplied_as_bf16() {
     let bench = benches().remove(0);

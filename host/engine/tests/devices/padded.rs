@@ -1,7 +1,8 @@
-//! Kernels on buffers that are longer than their tensors, as CUDA allocates them: the result is that of an exact buffer, bit for bit.
+//! Kernels on buffers that are longer than their tensors, as CUDA allocates them: the result is that of an exact
+//! buffer, bit for bit.
 //!
-//! Software Vulkan pads nothing, so that these tests make the buffers themselves, with NaN or 1e30 behind the end. A device that does
-//! not answer is reported as skipped.
+//! Software Vulkan pads nothing, so that these tests make the buffers themselves, with NaN or 1e30 behind the end. A
+//! device that does not answer is reported as skipped.
 
 #![cfg(feature = "gpu")]
 #![allow(clippy::unwrap_used)]

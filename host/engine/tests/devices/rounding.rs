@@ -1,8 +1,9 @@
 //! Rounding on GPUs compared with the CPU: values bit for bit, counts and amax exactly, sums to a few digits.
 //!
-//! A test per mode rounds in all formats and writes a line of JSON for each to standard error; a mismatch fails the test at its end,
-//! so that it does not hide the others. `ALTGRAD_ROUNDING_VALUES` is the number of values per format. A device that does not answer
-//! is reported as skipped. Needs the staged plugins: `cargo xtask test-gpu` says where they are.
+//! A test per mode rounds in all formats and writes a line of JSON for each to standard error; a mismatch fails the
+//! test at its end, so that it does not hide the others. `ALTGRAD_ROUNDING_VALUES` is the number of values per format.
+//! A device that does not answer is reported as skipped. Needs the staged plugins: `cargo xtask test-gpu` says where
+//! they are.
 
 #![cfg(feature = "gpu")]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -131,7 +132,8 @@ fn numbers(stats: &QuantStats) -> Vec<(&'static str, f64)> {
     metrics::rounding::values(stats).map(|(definition, value)| (definition.name, value)).collect()
 }
 
-/// Counts and amax exactly; sums are f32 on a device. What a format cannot reach makes shrinkage -1 exactly, but E8M7 reaches all.
+/// Counts and amax exactly; sums are f32 on a device. What a format cannot reach makes shrinkage -1 exactly, but E8M7
+/// reaches all.
 fn close(found: &(&str, f64), expected: &(&str, f64)) -> bool {
     let tolerance = match expected.0 {
         "quant/sqnr_db" => 1e-5,

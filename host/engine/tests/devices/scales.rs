@@ -1,6 +1,8 @@
-//! Dynamic scales on GPUs: the bits of the CPU's, for groups of all lengths and for more groups than a launch has cubes.
+//! Dynamic scales on GPUs: the bits of the CPU's, for groups of all lengths and for more groups than a launch has
+//! cubes.
 //!
-//! A device that does not answer is reported as skipped. Needs the staged plugins: `cargo xtask test-gpu` says where they are.
+//! A device that does not answer is reported as skipped. Needs the staged plugins: `cargo xtask test-gpu` says where
+//! they are.
 
 #![cfg(feature = "gpu")]
 #![allow(clippy::unwrap_used)]

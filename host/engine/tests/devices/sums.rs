@@ -1,4 +1,5 @@
-//! Sums of gradients on GPUs against their definitions in f64: counts and maxima exactly, sums to six digits, and the same bits again.
+//! Sums of gradients on GPUs against their definitions in f64: counts and maxima exactly, sums to six digits, and the
+//! same bits again.
 //!
 //! A device that does not answer is reported as skipped.
 

@@ -49,7 +49,8 @@ fn e4m3() -> ScaleRule {
     ScaleRule::max(448.0, 0, false, None)
 }
 
-/// Delayed scaling uses the amax of earlier steps and never the current one; static scaling keeps that of the first step.
+/// Delayed scaling uses the amax of earlier steps and never the current one; static scaling keeps that of the first
+/// step.
 #[test]
 fn delayed_and_static_scales_follow_from_earlier_steps() {
     let bench = Bench::new();

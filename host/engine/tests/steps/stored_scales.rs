@@ -124,7 +124,8 @@ fn updates_below_half_a_code_move_nothing_unless_the_scale_is_dynamic() {
     }
 }
 
-/// The largest weight lies on a value of the grid: otherwise its rounding would change the scale, and with it all weights.
+/// The largest weight lies on a value of the grid: otherwise its rounding would change the scale, and with it all
+/// weights.
 #[test]
 fn weights_without_updates_stay_under_a_dynamic_scale() {
     for (format, rounding) in

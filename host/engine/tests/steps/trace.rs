@@ -1,5 +1,5 @@
-//! A traced step is the step itself, the trace shows what the step computed, and provenance names the first tensor that is not
-//! finite.
+//! A traced step is the step itself, the trace shows what the step computed, and provenance names the first tensor that
+//! is not finite.
 
 use altgrad_engine::{
     debug::provenance::{self, Provenance},
@@ -11,8 +11,8 @@ use altgrad_engine::{
 
 use super::finish;
 
-/// Everything that could tell a traced step from an untraced one: dropout, biases, several micro-batches, stochastic rounding of all
-/// roles, scales with a memory.
+/// Everything that could tell a traced step from an untraced one: dropout, biases, several micro-batches, stochastic
+/// rounding of all roles, scales with a memory.
 const RUN: &str = r#"n_layer = 2
 bias = true
 dropout = 0.1
@@ -149,8 +149,8 @@ fn the_trace_is_in_time_order_and_complete() {
     assert_eq!((last.layer.as_str(), &*last.operation), ("ln_f.bias", "gradient"));
 }
 
-/// dL/dW = g^T Q(x), and the estimator passes it on as it is; a bias, never rounded, is added to the product and gets the
-/// sum over tokens of the gradient before rounding: against f64 on the trace's own operands.
+/// dL/dW = g^T Q(x), and the estimator passes it on as it is; a bias, never rounded, is added to the product and gets
+/// the sum over tokens of the gradient before rounding: against f64 on the trace's own operands.
 #[test]
 fn the_trace_shows_what_the_products_used() {
     let run = build(&RUN.replace("grad_accum = 2", "grad_accum = 1"));

@@ -1,8 +1,8 @@
 //! A C format with the interface of all formats.
 //!
 //! The library's functions only round scaled values; operations without a function search the format's values
-//! ([`Tabulated`]). Scaling, saturation counts, sums and histograms are computed here, in pieces that stay in the first-level
-//! cache. Sums are added in the order of the elements.
+//! ([`Tabulated`]). Scaling, saturation counts, sums and histograms are computed here, in pieces that stay in the
+//! first-level cache. Sums are added in the order of the elements.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Libraries in C (`plugin-api/include/altgrad_plugin.h`) as the types of the host: build info, descriptors, and format objects
-//! with the interface of Rust formats.
+//! Libraries in C (`plugin-api/include/altgrad_plugin.h`) as the types of the host: build info, descriptors, and format
+//! objects with the interface of Rust formats.
 //!
-//! A C format has the values of its codes, and functions for its own operations; the host computes scaling, statistics and
-//! histograms ([`format`](mod@format)). [`crate::ffi::c_table`] reads the tables.
+//! A C format has the values of its codes, and functions for its own operations; the host computes scaling, statistics
+//! and histograms ([`format`](mod@format)). [`crate::ffi::c_table`] reads the tables.
 
 mod format;
 

@@ -1,8 +1,9 @@
-//! A C library's tables and functions (`plugin-api/include/altgrad_plugin.h`): read once into owned values, called with slices.
+//! A C library's tables and functions (`plugin-api/include/altgrad_plugin.h`): read once into owned values, called with
+//! slices.
 //!
-//! The structures mirror the header field by field; a test compares both through a C compiler. No field of a table is used before the
-//! magic number, the version and the sizes are checked. Afterwards a table with wrong pointers can crash the host, as any plugin can.
-//! `plugins/c_abi` checks the meaning of the values.
+//! The structures mirror the header field by field; a test compares both through a C compiler. No field of a table is
+//! used before the magic number, the version and the sizes are checked. Afterwards a table with wrong pointers can
+//! crash the host, as any plugin can. `plugins/c_abi` checks the meaning of the values.
 
 use std::{
     ffi::{CStr, c_char},
@@ -170,7 +171,8 @@ pub type TableFault = String;
 impl CLibrary {
     /// Reads a library's tables.
     pub(super) fn read(table: *const Library) -> Result<Self, TableFault> {
-        // SAFETY: the address of an exported symbol of a loaded library: `struct_size` and what comes before it fit into any section.
+        // SAFETY: the address of an exported symbol of a loaded library: `struct_size` and what comes before it fit
+        // into any section.
         let magic = unsafe { table.cast::<u64>().read_unaligned() };
         if magic != MAGIC {
             return Err(format!("`{C_ENTRY_SYMBOL}` does not point to a table of `altgrad_plugin.h`"));
@@ -317,8 +319,8 @@ fn sized<T: Copy>(table: *const T, size: u32, what: &str) -> Result<T, TableFaul
     if (size as usize) < least || !table.is_aligned() {
         return Err(format!("{what} is {size} bytes long, version {} has {least}", Version(C_VERSION)));
     }
-    // SAFETY: not null and aligned, and as long as its own size field states; its fields are numbers, pointers and optional
-    // functions, for which every pattern of bits is a value.
+    // SAFETY: not null and aligned, and as long as its own size field states; its fields are numbers, pointers and
+    // optional functions, for which every pattern of bits is a value.
     Ok(unsafe { table.read() })
 }
 
@@ -333,7 +335,8 @@ fn array<T>(first: *const T, count: usize, what: &str) -> Result<&'static [T], T
     if first.is_null() || !first.is_aligned() {
         return Err(format!("{what} are null or not aligned"));
     }
-    // SAFETY: not null and aligned; the table that points here says how many there are, and libraries are never unloaded.
+    // SAFETY: not null and aligned; the table that points here says how many there are, and libraries are never
+    // unloaded.
     Ok(unsafe { slice::from_raw_parts(first, count) })
 }
 
@@ -378,8 +381,8 @@ impl CFunctions {
         assert_eq!(src.len(), dst.len());
         let (function, count) = (self.round?, src.len() as u64);
         let (src, dst) = (src.as_ptr(), dst.as_mut_ptr());
-        // SAFETY: `count` elements are there on both sides and do not overlap (one is borrowed mutably), as is what an error is
-        // written to; the header forbids everything else.
+        // SAFETY: `count` elements are there on both sides and do not overlap (one is borrowed mutably), as is what an
+        // error is written to; the header forbids everything else.
         Some(called("round", |error| unsafe { function(src, dst, count, rounding.0, key, error) }))
     }
 

@@ -29,12 +29,14 @@ const ENTROPY: MetricDefinition =
     MetricDefinition { unit: Unit::Fraction, range: ValueRange::Between(0, 1), ..ATTENTION };
 
 metrics! {
-    /// Entropy of the softmax of a query's scores, divided by `ln n` for a query that attends to `n` positions: mean over heads
-    /// and all queries except the first, in all micro-batches. 1 for uniform attention, 0 for attention to one position.
+    /// Entropy of the softmax of a query's scores, divided by `ln n` for a query that attends to `n` positions: mean
+    /// over heads and all queries except the first, in all micro-batches. 1 for uniform attention, 0 for attention to
+    /// one position.
     ATTENTION_ENTROPY = { name: "attention/entropy", ..ENTROPY };
     /// The same entropy of the head with the lowest entropy.
     LEAST_HEAD_ENTROPY = { name: "attention/least_head_entropy", ..ENTROPY };
-    /// Largest score `q k / sqrt(head width)` of a query and a position that it attends to; NaN if a softmax is not finite.
+    /// Largest score `q k / sqrt(head width)` of a query and a position that it attends to; NaN if a softmax is not
+    /// finite.
     MAX_LOGIT = {
         name: "attention/max_logit",
         scopes: &[Scope::Run, Scope::Layer],
@@ -42,9 +44,9 @@ metrics! {
         report: ReportUse { curves: &[None], ..ReportUse::LAYERS },
         ..ATTENTION
     };
-    /// Entropy in nats of `s^2 / sum s^2`, with `s` the singular values of `W_q^T W_k` of a head, for the head with the lowest
-    /// entropy: a measure of the number of directions that determine attention scores. At most `ln(head width)`. Missing if a
-    /// weight is not finite or if all are zero.
+    /// Entropy in nats of `s^2 / sum s^2`, with `s` the singular values of `W_q^T W_k` of a head, for the head with the
+    /// lowest entropy: a measure of the number of directions that determine attention scores. At most `ln(head width)`.
+    /// Missing if a weight is not finite or if all are zero.
     QK_ENTROPY = {
         name: "attention/qk_entropy",
         range: ValueRange::AtLeast(0),

@@ -35,8 +35,8 @@ metrics! {
         range: ValueRange::AtLeast(0),
         ..CURVATURE
     };
-    /// Trace of the empirical Fisher matrix, or of a parameter's diagonal block of it: the mean squared norm of the gradients of
-    /// single sequences.
+    /// Trace of the empirical Fisher matrix, or of a parameter's diagonal block of it: the mean squared norm of the
+    /// gradients of single sequences.
     FISHER_TRACE = {
         name: "curvature/fisher_trace",
         scopes: &[Scope::Run, Scope::Layer],
@@ -44,8 +44,8 @@ metrics! {
         report: ReportUse::CURVE,
         ..CURVATURE
     };
-    /// Gradient noise scale, in sequences: the batch size at which gradient and noise have equal norms (arXiv:1812.06162). Missing
-    /// if the sample's gradient is hidden in its noise.
+    /// Gradient noise scale, in sequences: the batch size at which gradient and noise have equal norms
+    /// (arXiv:1812.06162). Missing if the sample's gradient is hidden in its noise.
     NOISE_SCALE = {
         name: "curvature/noise_scale",
         range: ValueRange::AtLeast(0),

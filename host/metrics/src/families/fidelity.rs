@@ -52,9 +52,9 @@ metrics! {
     };
     /// Fraction of elements with the same sign.
     GRAD_SIGN_AGREE = { name: "grad_sign_agree", unit: Unit::Fraction, range: ValueRange::Between(0, 1), ..FIDELITY };
-    /// L2 norm of the unquantized gradient divided by that of the difference between the two gradients. Below the square root of 3, the
-    /// decrease of the loss per step falls quickly as noise grows (arXiv:2505.19115). Missing above about 300, where f32 sums do not
-    /// resolve the difference.
+    /// L2 norm of the unquantized gradient divided by that of the difference between the two gradients. Below the
+    /// square root of 3, the decrease of the loss per step falls quickly as noise grows (arXiv:2505.19115). Missing
+    /// above about 300, where f32 sums do not resolve the difference.
     GRAD_SIGNAL_TO_NOISE = { name: "grad_signal_to_noise", range: ValueRange::AtLeast(0), ..FIDELITY };
 }
 

@@ -26,8 +26,8 @@ metrics! {
     GRAD_NORM_L2 = { name: "grad_norm_l2", report: ReportUse::LAYERS, ..GRADIENTS };
     /// Largest magnitude.
     GRAD_NORM_LINF = { name: "grad_norm_linf", ..GRADIENTS };
-    /// |mean| / (standard deviation + 1e-10) over the elements. Earlier versions called it `grad_snr`; it is not the literature's
-    /// ratio across micro-batches.
+    /// |mean| / (standard deviation + 1e-10) over the elements. Earlier versions called it `grad_snr`; it is not the
+    /// literature's ratio across micro-batches.
     GRAD_MEAN_OVER_STD = { name: "grad_mean_over_std", ..GRADIENTS };
     /// Fraction of elements with |g| < 1e-8 in this step.
     DEAD_FRAC = {

@@ -28,8 +28,8 @@ const GRID_ENDS: MetricDefinition = MetricDefinition {
 metrics! {
     /// Fraction of elements at the smallest or largest finite value of the grid, or beyond it.
     CLAMPED_FRAC = { name: "update/clamped_frac", ..GRID_ENDS };
-    /// Fraction of the momentum before the step, by magnitude, that the step set to zero at these elements: the state `exp_avg` or
-    /// `momentum`. What the step itself adds to it is not counted. Missing without momentum, and unless the optimizer's rule depends
-    /// on the grid.
+    /// Fraction of the momentum before the step, by magnitude, that the step set to zero at these elements: the state
+    /// `exp_avg` or `momentum`. What the step itself adds to it is not counted. Missing without momentum, and unless
+    /// the optimizer's rule depends on the grid.
     DROPPED_MOMENTUM = { name: "update/dropped_momentum", ..GRID_ENDS };
 }

@@ -40,16 +40,16 @@ const EACH_ROLE: [Option<Role>; Role::ALL.len()] = {
 metrics! {
     /// Largest finite magnitude. Missing if all elements are zero.
     OBSERVED_AMAX = { name: "observe/amax", range: ValueRange::AtLeast(0), ..OBSERVATION };
-    /// log2 of the largest over the smallest finite magnitude that is not zero: the binades that a format without block scales
-    /// would have to span. Missing if all elements are zero.
+    /// log2 of the largest over the smallest finite magnitude that is not zero: the binades that a format without block
+    /// scales would have to span. Missing if all elements are zero.
     OBSERVED_RANGE = {
         name: "observe/range",
         unit: Unit::Binades,
         range: ValueRange::AtLeast(0),
         ..OBSERVATION
     };
-    /// E[(x - mean)^4] / E[(x - mean)^2]^2 over finite elements; 3 for a Gaussian. By layer only, because tensors of different
-    /// spread have no common kurtosis. Missing if elements differ by less than a thousandth of their mean.
+    /// E[(x - mean)^4] / E[(x - mean)^2]^2 over finite elements; 3 for a Gaussian. By layer only, because tensors of
+    /// different spread have no common kurtosis. Missing if elements differ by less than a thousandth of their mean.
     OBSERVED_KURTOSIS = {
         name: "observe/kurtosis",
         range: ValueRange::AtLeast(1),
@@ -64,8 +64,9 @@ metrics! {
         range: ValueRange::Between(0, 1),
         ..OF_FORMAT
     };
-    /// Elements that the format would round to zero at scale 1, as a fraction of those that are neither zero nor NaN: magnitudes up
-    /// to half of its smallest value, if midpoints are the thresholds of rounding to nearest. Missing if all elements are zero.
+    /// Elements that the format would round to zero at scale 1, as a fraction of those that are neither zero nor NaN:
+    /// magnitudes up to half of its smallest value, if midpoints are the thresholds of rounding to nearest. Missing if
+    /// all elements are zero.
     OBSERVED_UNDERFLOW = {
         name: "observe/underflow_rate",
         unit: Unit::Fraction,
@@ -73,12 +74,12 @@ metrics! {
         ..OF_FORMAT
     };
     /// SQNR, 10 log10(sum x^2 / sum (x_hat - x)^2), of the tensor rounded to nearest, ties to even, with the scales
-    /// that `observe.block` and `observe.scaling` define. Blocks run along the contraction of the product, as in training.
-    /// Missing if rounding would change nothing.
+    /// that `observe.block` and `observe.scaling` define. Blocks run along the contraction of the product, as in
+    /// training. Missing if rounding would change nothing.
     OBSERVED_SQNR = { name: "observe/sqnr_db", unit: Unit::Decibels, ..OF_FORMAT };
-    /// Share of the sum of magnitudes in elements that become zero, with the cast of `observe/sqnr_db`. Of the logit gradient
-    /// with one scale, twice this share is the part of the probability of all tokens but the target that rounding zeroes. Missing if
-    /// all elements are zero.
+    /// Share of the sum of magnitudes in elements that become zero, with the cast of `observe/sqnr_db`. Of the logit
+    /// gradient with one scale, twice this share is the part of the probability of all tokens but the target that
+    /// rounding zeroes. Missing if all elements are zero.
     OBSERVED_ZEROED_MASS = {
         name: "observe/zeroed_mass",
         unit: Unit::Fraction,

@@ -23,7 +23,8 @@ const ROUNDING: MetricDefinition = MetricDefinition {
 };
 
 metrics! {
-    /// Elements beyond the format's largest value after scaling, which saturate, as a fraction of those that are not NaN.
+    /// Elements beyond the format's largest value after scaling, which saturate, as a fraction of those that are not
+    /// NaN.
     OVERFLOW_RATE = {
         name: "quant/overflow_rate",
         unit: Unit::Fraction,
@@ -52,8 +53,8 @@ metrics! {
     };
     /// NaN elements before rounding.
     NAN_COUNT = { name: "quant/nan_count", unit: Unit::Elements, range: ValueRange::AtLeast(0), ..ROUNDING };
-    /// Signal-to-quantization-noise ratio, 10 log10(sum x^2 / sum (x_hat - x)^2). Over all roles: the lowest value of a role.
-    /// Missing if rounding changed nothing.
+    /// Signal-to-quantization-noise ratio, 10 log10(sum x^2 / sum (x_hat - x)^2). Over all roles: the lowest value of a
+    /// role. Missing if rounding changed nothing.
     SQNR_DB = {
         name: "quant/sqnr_db",
         unit: Unit::Decibels,
@@ -63,11 +64,11 @@ metrics! {
     };
     /// sum(x x_hat) / sum(x^2) - 1: the relative change of the tensor's length in its own direction.
     SHRINKAGE = { name: "quant/shrinkage", ..ROUNDING };
-    /// Largest finite magnitude before scaling and rounding, over all micro-batches of the step. Missing if all elements are
-    /// zero.
+    /// Largest finite magnitude before scaling and rounding, over all micro-batches of the step. Missing if all
+    /// elements are zero.
     AMAX = { name: "quant/amax", range: ValueRange::AtLeast(0), ..ROUNDING };
-    /// Factor by which elements are multiplied before rounding. By layer only, for tensors with one scale that is not part of the
-    /// training state; the scale of the micro-batch with the largest magnitude.
+    /// Factor by which elements are multiplied before rounding. By layer only, for tensors with one scale that is not
+    /// part of the training state; the scale of the micro-batch with the largest magnitude.
     SCALE = { name: "quant/scale", range: ValueRange::AtLeast(0), scopes: &[Scope::RoleAndLayer], ..ROUNDING };
 }
 
@@ -109,7 +110,8 @@ pub static SPARSITY_ALERT: AlertDefinition = AlertDefinition {
     finding: "of the non-zero elements become zero over all layers",
 };
 
-/// Gradients of which little is left, whatever fraction of their elements is changed: a few elements may carry all of a tensor.
+/// Gradients of which little is left, whatever fraction of their elements is changed: a few elements may carry all of a
+/// tensor.
 pub static GRADIENT_SQNR_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::GradientSqnr,
     condition: Condition::BelowOfGradient,

@@ -34,7 +34,7 @@ metrics! {
     };
     /// Fraction of elements whose scale changed: their codes belong to another grid.
     RECODED_FRAC = { name: "update/recoded_frac", ..CHANGES };
-    /// Fraction of elements whose value before the update is not a value of the grid after it, so that the change of scale alone
-    /// rounds it.
+    /// Fraction of elements whose value before the update is not a value of the grid after it, so that the change of
+    /// scale alone rounds it.
     RECODE_ROUNDED_FRAC = { name: "update/recode_rounded_frac", ..CHANGES };
 }

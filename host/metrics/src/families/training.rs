@@ -27,7 +27,8 @@ metrics! {
     };
     /// `exp` of the loss.
     PERPLEXITY = { name: "train/perplexity", range: ValueRange::AtLeast(1), ..TRAINING };
-    /// Mean cross-entropy of the held-out batches before the step's update; in the last row, after the last update, the final evaluation.
+    /// Mean cross-entropy of the held-out batches before the step's update; in the last row, after the last update, the
+    /// final evaluation.
     VAL_LOSS = {
         name: "val/loss",
         unit: Unit::NatsPerToken,

@@ -25,8 +25,9 @@ const FROM_INIT: MetricDefinition = MetricDefinition {
 metrics! {
     /// Mean distance in the code coordinate, for weights that are rounded with one scale.
     ULP_FROM_INIT = { name: "update/ulp_from_init", unit: Unit::Ulp, range: ValueRange::AtLeast(0), ..FROM_INIT };
-    /// Fraction of the movement of master weights since the start that rounding to nearest removes: `1 - sum(d r)/sum(d^2)`, where
-    /// `d` is the change of the weights and `r` that of the rounded weights. 0 in expectation, 1 if no rounded weight moves.
+    /// Fraction of the movement of master weights since the start that rounding to nearest removes:
+    /// `1 - sum(d r)/sum(d^2)`, where `d` is the change of the weights and `r` that of the rounded weights. 0 in
+    /// expectation, 1 if no rounded weight moves.
     MOVEMENT_LOSS = {
         name: "update/movement_loss",
         scopes: &[Scope::Run, Scope::Layer],

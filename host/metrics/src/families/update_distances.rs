@@ -31,8 +31,8 @@ metrics! {
     ULP_ABS_P50 = { name: "update/ulp_abs_p50", report: ReportUse::CURVE, ..DISTANCES };
     /// 99th percentile of the distances, from the same bins: within 12.5 % of the order statistic.
     ULP_ABS_P99 = { name: "update/ulp_abs_p99", report: ReportUse::CURVE, ..DISTANCES };
-    /// Fraction of elements whose scaled value k w lies in another binade after the update than before it. All values below the
-    /// smallest normal value count as one binade; signs are ignored.
+    /// Fraction of elements whose scaled value k w lies in another binade after the update than before it. All values
+    /// below the smallest normal value count as one binade; signs are ignored.
     BINADE_CROSSINGS = {
         name: "update/binade_crossings",
         unit: Unit::Fraction,

@@ -51,9 +51,10 @@ metrics! {
         },
         ..UPDATES
     };
-    /// Fraction of the intended update that its rounding removed: `1 - sum(d r)/sum(d^2)`, where `d` is the update before rounding
-    /// to the grid and `r` the update after it. 0 if nothing is lost, 1 if no weight moves, and 0 in expectation for stochastic
-    /// rounding. With error feedback the residual belongs to the weight: what it keeps is not lost.
+    /// Fraction of the intended update that its rounding removed: `1 - sum(d r)/sum(d^2)`, where `d` is the update
+    /// before rounding to the grid and `r` the update after it. 0 if nothing is lost, 1 if no weight moves, and 0 in
+    /// expectation for stochastic rounding. With error feedback the residual belongs to the weight: what it keeps is
+    /// not lost.
     ROUNDING_LOSS = {
         name: "update/rounding_loss",
         range: ValueRange::Any,
@@ -65,13 +66,13 @@ metrics! {
     FLIP_RATE = { name: "update/flip_rate", ..UPDATES };
     /// Fraction of elements whose sign changed.
     SIGN_FLIP_RATE = { name: "update/sign_flip_rate", ..UPDATES };
-    /// Fraction of elements whose code equals that of two steps ago and differs from that of the last step, each at the scale of its
-    /// step. Needs `metrics.every = 1`; missing in the first two steps.
+    /// Fraction of elements whose code equals that of two steps ago and differs from that of the last step, each at the
+    /// scale of its step. Needs `metrics.every = 1`; missing in the first two steps.
     OSCILLATION = { name: "update/oscillation", ..UPDATES };
 }
 
-/// Updates that rounding removes: of a step without master weights, of all steps so far with them. At the end of a schedule
-/// updates are small, rounding removes many of them, and what they would have changed is small too.
+/// Updates that rounding removes: of a step without master weights, of all steps so far with them. At the end of a
+/// schedule updates are small, rounding removes many of them, and what they would have changed is small too.
 pub static BIT_STALL_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::BitStall,
     condition: Condition::AboveAtHighRate,

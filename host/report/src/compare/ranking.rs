@@ -198,8 +198,8 @@ fn of_set(set: &Set, sets: usize, groups: &[Group]) -> Option<String> {
     }
 }
 
-/// The step at which a configuration is compared with its baseline, if it is not the end of both, or the reason why there is no
-/// comparison.
+/// The step at which a configuration is compared with its baseline, if it is not the end of both, or the reason why
+/// there is no comparison.
 fn steps(runs: &[Run], groups: &[Group], contrast: &Contrast) -> Option<String> {
     let (group, baseline) = (&groups[contrast.group], &groups[contrast.baseline]);
     let ended = |group: &Group| group.runs.iter().any(|run| runs[*run].final_loss().is_some());

@@ -1,7 +1,7 @@
 //! The comparison that a user requests; options that the user leaves out are those of the sweep.
 //!
-//! Refused: a user's baseline that no run or configuration is called, and a user's margin that is no share. A sweep's baseline may not
-//! have begun, and its record may have been edited: then the default is used, with a note.
+//! Refused: a user's baseline that no run or configuration is called, and a user's margin that is no share. A sweep's
+//! baseline may not have begun, and its record may have been edited: then the default is used, with a note.
 
 use altgrad_base::diagnostic::Diagnostic;
 pub use altgrad_run_folder::record::ComparisonChoice;

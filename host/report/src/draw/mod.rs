@@ -1,8 +1,8 @@
 //! Drawings: axes and marks as numbers, written as HTML that fits any width or as an SVG file.
 //!
 //! Marks lie in a square of 1000 by 1000 units that is stretched to the room there is; strokes and dots keep their size
-//! (`vector-effect`). Labels are text beside it. [`html`] and [`svg`] write the same drawing, [`axis`] places values and
-//! chooses labels, [`marks`] writes paths, [`picture`] makes heat maps.
+//! (`vector-effect`). Labels are text beside it. [`html`] and [`svg`] write the same drawing, [`axis`] places values
+//! and chooses labels, [`marks`] writes paths, [`picture`] makes heat maps.
 
 pub(crate) mod axis;
 pub(crate) mod csv;

@@ -4,7 +4,8 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::Plot;
 
-/// Colours from low to high, evenly spread: Cividis, which colour-blind readers see alike (PLOS ONE 13, e0199239, 2018).
+/// Colours from low to high, evenly spread: Cividis, which colour-blind readers see alike (PLOS ONE 13, e0199239,
+/// 2018).
 const COLOURS: [[u8; 3]; 9] = [
     [0, 34, 78],
     [24, 59, 111],
@@ -16,8 +17,8 @@ const COLOURS: [[u8; 3]; 9] = [
     [224, 201, 86],
     [254, 232, 56],
 ];
-/// Colours from below to above zero: ColorBrewer's RdBu, which colour-blind readers can tell apart, without the dark ends, on
-/// which text would be hard to read.
+/// Colours from below to above zero: ColorBrewer's RdBu, which colour-blind readers can tell apart, without the dark
+/// ends, on which text would be hard to read.
 const DIVERGING: [[u8; 3]; 5] =
     [[67, 147, 195], [146, 197, 222], [247, 247, 247], [244, 165, 130], [214, 96, 77]];
 /// The last step of colour; the one more is that of cells without a value, which are transparent.

@@ -243,7 +243,8 @@ fn smoothed<const N: usize>(points: Vec<(f64, [f64; N])>, weight: f64) -> Vec<(f
     points.into_iter().map(|(x, values)| (x, smooth(values))).collect()
 }
 
-/// Mean, least and largest over the seeds, where all completed ones have a point. A run without a status counts as completed.
+/// Mean, least and largest over the seeds, where all completed ones have a point. A run without a status counts as
+/// completed.
 fn mean(context: &Context<'_>, curve: &Curve, runs: &[usize], most: usize) -> Vec<(f64, [f64; 3])> {
     let curves =
         runs.iter().map(|run| (*run, shown(context, *run, points(&context.runs[*run], curve, most, false))));

@@ -123,7 +123,8 @@ impl Look {
     }
 }
 
-/// The values of a key, numbers by size and others in the order of configurations, with the configurations that have each.
+/// The values of a key, numbers by size and others in the order of configurations, with the configurations that have
+/// each.
 fn values(runs: &[Run], groups: &[Group], key: &str) -> Vec<(String, Vec<usize>)> {
     let mut found: Vec<(String, Vec<usize>)> = Vec::new();
     for (index, group) in groups.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Heat maps of any metric: layers over steps, one map for each configuration, all on one scale.
 //!
-//! A cell is the mean over the seeds and the steps of its column. Maps of one metric have the same rows and columns, so that
-//! they can be compared cell by cell. Metrics that never change are left out.
+//! A cell is the mean over the seeds and the steps of its column. Maps of one metric have the same rows and columns, so
+//! that they can be compared cell by cell. Metrics that never change are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -140,8 +140,8 @@ impl<'a> Tables<'a> {
         sums.into_iter().map(|(sum, count)| (count > 0).then(|| sum / f64::from(count))).collect()
     }
 
-    /// Fewer columns where measurements are rarer than columns: cells without one would be blank. A curve that ends early counts as
-    /// if it continued at its rate; one of a single measurement has none.
+    /// Fewer columns where measurements are rarer than columns: cells without one would be blank. A curve that ends
+    /// early counts as if it continued at its rate; one of a single measurement has none.
     fn columns(&self, most: usize) -> usize {
         let all = self.by_group.iter().flat_map(|(_, layers)| layers.iter().flatten());
         let to_the_end = |curve: &&Series| {

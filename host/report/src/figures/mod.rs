@@ -1,9 +1,8 @@
 //! The charts of the report, as drawings.
 //!
-//! A chart is one drawing over all configurations, one for each run that is shown in detail, or one for each configuration and
-//! metric; drawings of a chart share their scale.
-//! A chart without data names the key of the run file that would record it. [`look`] defines the colour and the line style of
-//! a configuration.
+//! A chart is one drawing over all configurations, one for each run that is shown in detail, or one for each
+//! configuration and metric; drawings of a chart share their scale. A chart without data names the key of the run file
+//! that would record it. [`look`] defines the colour and the line style of a configuration.
 
 mod codes;
 mod curves;

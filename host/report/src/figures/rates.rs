@@ -12,10 +12,12 @@ use crate::{
     stats::Sample,
 };
 
-/// The treatment of a curve: the number of its set, the formats, the optimizer, and the values of other keys in which treatments differ.
+/// The treatment of a curve: the number of its set, the formats, the optimizer, and the values of other keys in which
+/// treatments differ.
 type Treatment<'a> = (usize, &'a str, Option<&'a str>, Vec<Option<&'a str>>);
 
-/// Prefixes of the keys that distinguish treatments. Keys of the schedule are not among them, because they change with the learning rate.
+/// Prefixes of the keys that distinguish treatments. Keys of the schedule are not among them, because they change with
+/// the learning rate.
 const PREFIXES: [&str; 3] = ["quant.", "optimizer.", "train.precision"];
 /// Values from which on a sweep is a curve.
 const LEAST: usize = 3;

@@ -1,7 +1,9 @@
-//! Sensitivity by role and layer type: the difference from the baseline of configurations that round one role or one layer type only.
+//! Sensitivity by role and layer type: the difference from the baseline of configurations that round one role or one
+//! layer type only.
 //!
-//! The casts are those of `run.json`, after inheritance and rules, not the keys of the run file. A configuration is a cell if it
-//! rounds the same roles in each of its layer types to one format, and if these are one role or all, in one layer type or in all.
+//! The casts are those of `run.json`, after inheritance and rules, not the keys of the run file. A configuration is a
+//! cell if it rounds the same roles in each of its layer types to one format, and if these are one role or all, in one
+//! layer type or in all.
 
 use std::collections::BTreeMap;
 

@@ -108,8 +108,8 @@ fn scale(picture: &Picture) -> Scale {
     }
 }
 
-/// Heat maps for the script, which draws the metric that a reader selects: a frame with names and axes, which metrics with the
-/// same layers and steps share, and the steps of colour of each configuration.
+/// Heat maps for the script, which draws the metric that a reader selects: a frame with names and axes, which metrics
+/// with the same layers and steps share, and the steps of colour of each configuration.
 pub(super) fn maps(maps: &[Maps], groups: &[Group]) -> serde_json::Value {
     let mut frames: Vec<String> = Vec::new();
     let mut metrics = serde_json::Map::new();

@@ -1,8 +1,8 @@
-//! Permissions of the page in a browser: run its own script, apply its own style, show pictures that are part of it; a live page
-//! may also request updates from its own server. It has no other permission.
+//! Permissions of the page in a browser: run its own script, apply its own style, show pictures that are part of it; a
+//! live page may also request updates from its own server. It has no other permission.
 //!
-//! Scripts and styles are named by their sha256: text of a run that became markup by mistake would run nothing, fetch nothing
-//! and send nothing.
+//! Scripts and styles are named by their sha256: text of a run that became markup by mistake would run nothing, fetch
+//! nothing and send nothing.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use sha2::{Digest, Sha256};

@@ -19,7 +19,8 @@ type Column<'a> = (&'a str, &'a dyn Fn(u32) -> f64);
 const HEALTHY: [Column<'static>; 2] =
     [("train/loss", &|step| 3.0 - f64::from(step) / 200.0), ("train/grad_norm", &|_| 1.0)];
 
-/// A run with these columns, its own after those of a healthy one; `status` is added to `run.json`, `quant` to the run file.
+/// A run with these columns, its own after those of a healthy one; `status` is added to `run.json`, `quant` to the run
+/// file.
 fn run(own: &[Column<'_>], layers: &[Column<'_>], status: &Value, quant: &str) -> Run {
     let folder = TempDir::new().unwrap();
     let healthy = HEALTHY.into_iter().filter(|(name, _)| own.iter().all(|(other, _)| other != name));

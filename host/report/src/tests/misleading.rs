@@ -161,7 +161,8 @@ fn runs_on_different_tokens_are_not_compared() {
 fn ten_configurations_are_tested_against_the_baseline_and_not_each_against_each() {
     let folder = TempDir::new().unwrap();
     let quant = |format: &str| format!("weight = \"{format}\"\n[train]\nmax_steps = 10\n");
-    // Differences of a mean of -0.0369 and a half interval of 0.0105, as in a folder that was reported, and others of about nothing.
+    // Differences of a mean of -0.0369 and a half interval of 0.0105, as in a folder that was reported, and others of
+    // about nothing.
     let sd = 0.0105 * f64::sqrt(3.0) / 4.302_652_7;
     for (seed, part) in [(1, -1.0), (2, 0.0), (3, 1.0)] {
         let base = 2.0 + 0.05 * part;
@@ -216,7 +217,8 @@ fn labels_have_the_keys_that_differ_and_stay_short() {
     assert_eq!(found.runs.iter().find(|run| run.path.ends_with("d\u{1b}[2J")).unwrap().name, "d\\u001b[2J");
 }
 
-/// Runs of a sweep are called and coloured by the labels of its matrix file; a baseline may still be named by its format.
+/// Runs of a sweep are called and coloured by the labels of its matrix file; a baseline may still be named by its
+/// format.
 #[test]
 fn configurations_of_a_sweep_have_its_labels() {
     let folder = TempDir::new().unwrap();

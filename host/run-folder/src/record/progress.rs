@@ -1,7 +1,8 @@
 //! Progress of a run for other programs: one JSON object per line (`run --progress json`).
 //!
-//! Lines come after the first step, after the last one, and between them at most once a second. One more line comes when the
-//! process ends the run: its `status` is no longer `running`. Unknown fields and numbers that are not finite are `null`.
+//! Lines come after the first step, after the last one, and between them at most once a second. One more line comes
+//! when the process ends the run: its `status` is no longer `running`. Unknown fields and numbers that are not finite
+//! are `null`.
 
 use altgrad_base::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};

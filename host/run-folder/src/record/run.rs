@@ -130,7 +130,8 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// The record in a run folder. `None` without the file, or if it is empty: a run has taken the folder and not yet begun.
+    /// The record in a run folder. `None` without the file, or if it is empty: a run has taken the folder and not yet
+    /// begun.
     ///
     /// # Errors
     /// The file cannot be read, or is not the status of a run.

@@ -1,4 +1,5 @@
-//! Counts of a run's rows and events in a sink, over the whole run: a resumed run continues the counts of its checkpoint.
+//! Counts of a run's rows and events in a sink, over the whole run: a resumed run continues the counts of its
+//! checkpoint.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +11,8 @@ pub struct SinkCounts {
     pub name: String,
     /// Rows that the sink accepted.
     pub rows: u64,
-    /// Rows that it did not accept: dropped while its queue was full, or after it failed. During the run, rows that wait
-    /// in the queue count as neither.
+    /// Rows that it did not accept: dropped while its queue was full, or after it failed. During the run, rows that
+    /// wait in the queue count as neither.
     pub missing_rows: u64,
     /// Events that it did not accept.
     pub missing_events: u64,

@@ -1,5 +1,5 @@
-//! The parts of `sweep.json` that others than its writer read: the threads of the runs, the comparison that the matrix file requests,
-//! and the labels of the runs.
+//! The parts of `sweep.json` that others than its writer read: the threads of the runs, the comparison that the matrix
+//! file requests, and the labels of the runs.
 
 use std::{collections::BTreeMap, num::NonZeroUsize, path::Path};
 
@@ -66,8 +66,8 @@ impl SweepRecord {
         bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose().map_err(|error| damaged(&error))
     }
 
-    /// The labels of the `[[axes.NAME]]` entries that made a run, in the order of the names of the axes. `None` for a run of another
-    /// name, or if the matrix file has no such entries.
+    /// The labels of the `[[axes.NAME]]` entries that made a run, in the order of the names of the axes. `None` for a
+    /// run of another name, or if the matrix file has no such entries.
     #[must_use]
     pub fn label(&self, run: &str) -> Option<String> {
         let run = self.runs.iter().find(|known| known.name == run)?;

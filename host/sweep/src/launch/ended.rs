@@ -20,8 +20,8 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Records the end of a run's process. `reason` names that of one that neither completed nor diverged. A run that diverged is no
-    /// failure: the same command would not try it again.
+    /// Records the end of a run's process. `reason` names that of one that neither completed nor diverged. A run that
+    /// diverged is no failure: the same command would not try it again.
     pub(super) fn close(
         &mut self,
         task: &Task,

@@ -1,8 +1,8 @@
 //! Launchers: they run the processes of a batch of runs, `local` on this machine or `slurm` on a cluster.
 //!
 //! Each run is `altgrad-host run` in a separate process, so that a crash of one harms no other. It holds its log file
-//! locked as long as it lives: a process that outlives a killed sweep and the one that a new sweep starts for the same run
-//! can never write at the same time.
+//! locked as long as it lives: a process that outlives a killed sweep and the one that a new sweep starts for the same
+//! run can never write at the same time.
 
 mod ended;
 mod local;

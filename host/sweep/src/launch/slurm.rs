@@ -1,8 +1,8 @@
 //! Processes on a cluster: one array job through `sbatch`, a run an array task.
 //!
-//! The script has one line per task, so the node needs only the folder and the host. A task that is requeued, or one that a
-//! time limit stops (Slurm's SIGTERM makes a checkpoint), resumes. `sbatch` reads its own variables too: `SBATCH_PARTITION`,
-//! `SBATCH_TIMELIMIT`, ...
+//! The script has one line per task, so the node needs only the folder and the host. A task that is requeued, or one
+//! that a time limit stops (Slurm's SIGTERM makes a checkpoint), resumes. `sbatch` reads its own variables too:
+//! `SBATCH_PARTITION`, `SBATCH_TIMELIMIT`, ...
 
 use std::{
     env, fs, io,

@@ -1,13 +1,13 @@
 //! DYNAMIC8: the 8-bit dynamic map for the states of optimizers.
 //!
-//! Dettmers et al., "8-bit Optimizers via Block-wise Quantization" (arXiv:2110.02861, section 1.3), in the construction of
-//! bitsandbytes and torchao. The values lie in seven decades below 1. The largest decade has the most values, and each decade
-//! below has half as many. A value is the middle of one of 2^i equal parts of [0.1, 1], times 10^(i-6), for i from 0 to 6.
-//! Both signs, 0 and 1 make 256 values. The variant `unsigned` has 2^(i+1) parts and no negative values: it is for
-//! states that are never negative, such as AdamW's second moment.
+//! Dettmers et al., "8-bit Optimizers via Block-wise Quantization" (arXiv:2110.02861, section 1.3), in the construction
+//! of bitsandbytes and torchao. The values lie in seven decades below 1. The largest decade has the most values, and
+//! each decade below has half as many. A value is the middle of one of 2^i equal parts of [0.1, 1], times 10^(i-6), for
+//! i from 0 to 6. Both signs, 0 and 1 make 256 values. The variant `unsigned` has 2^(i+1) parts and no negative values:
+//! it is for states that are never negative, such as AdamW's second moment.
 //!
-//! A code is the index of its value in ascending order. -1 is not a value: the most negative one is -0.993. Rounding `nearest-away` equals the
-//! sources' rule (ties up) for values that are not negative. NaN has no code.
+//! A code is the index of its value in ascending order. -1 is not a value: the most negative one is -0.993. Rounding
+//! `nearest-away` equals the sources' rule (ties up) for values that are not negative. NaN has no code.
 
 use altgrad_plugin_api::{
     Config, Conventions, Descriptor, Format, FormatSpec, OptionSpec, PluginError, QuantParams, QuantStats,
@@ -23,8 +23,9 @@ pub struct Dynamic8 {
 /// Decades of the map.
 const DECADES: u32 = 7;
 
-/// Middles of `parts` equal parts of [0.1, 1]. The arithmetic is the f32 arithmetic of the sources, which fixes the last bit of a value:
-/// the lower half of the bounds counts up from 0.1 and the upper half counts down from 1, with one rounding per bound.
+/// Middles of `parts` equal parts of [0.1, 1]. The arithmetic is the f32 arithmetic of the sources, which fixes the
+/// last bit of a value: the lower half of the bounds counts up from 0.1 and the upper half counts down from 1, with one
+/// rounding per bound.
 fn middles(parts: u32) -> impl Iterator<Item = f32> {
     let step = (1.0f32 - 0.1) / parts as f32;
     let bound = move |index: u32| {
@@ -117,7 +118,8 @@ mod tests {
         }
     }
 
-    /// Values of torchao's map, to the last bit. By hand they are the middles 0.55, 0.325 and 0.775, times powers of ten.
+    /// Values of torchao's map, to the last bit. By hand they are the middles 0.55, 0.325 and 0.775, times powers of
+    /// ten.
     #[test]
     fn values_near_zero_and_at_the_ends() {
         let signed = values(true);

@@ -1,7 +1,8 @@
 //! E2M1: the 4-bit float of MXFP4 and NVFP4: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives.
 //!
-//! Bare `E2M1` is `fin`, as in the OCP Microscaling (MX) specification 1.0, section 5.3.3: neither infinities nor NaN. With 15 values the
-//! scale decides everything, so it is meant for blocks of 16 or 32. Arithmetic is `altgrad-format-kit`'s, on the CPU and on devices.
+//! Bare `E2M1` is `fin`, as in the OCP Microscaling (MX) specification 1.0, section 5.3.3: neither infinities nor NaN.
+//! With 15 values the scale decides everything, so it is meant for blocks of 16 or 32. Arithmetic is
+//! `altgrad-format-kit`'s, on the CPU and on devices.
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
 use altgrad_plugin_api::Domain;

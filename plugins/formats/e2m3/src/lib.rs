@@ -30,7 +30,8 @@ mod tests {
 
     type Plugin = MinifloatFormat<E2M3, 2, 3>;
 
-    /// Bit literals are split by field: sign, exponent, significand. The limits are those of the MX specification, section 5.3.2.
+    /// Bit literals are split by field: sign, exponent, significand. The limits are those of the MX specification,
+    /// section 5.3.2.
     #[test]
     fn codes_of_the_mx_specification() {
         let rows = [

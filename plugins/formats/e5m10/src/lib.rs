@@ -1,8 +1,8 @@
 //! E5M10: IEEE 754 binary16, also called half precision or FP16.
 //!
-//! Bare `E5M10` is `ieee` (max 65504, with infinities and NaN); `E5M10:fin` is Arm's alternative half precision (max 131008). Like
-//! every format here it saturates, where IEEE arithmetic would overflow to infinity. Arithmetic is `altgrad-format-kit`'s, on the CPU and
-//! on devices.
+//! Bare `E5M10` is `ieee` (max 65504, with infinities and NaN); `E5M10:fin` is Arm's alternative half precision (max
+//! 131008). Like every format here it saturates, where IEEE arithmetic would overflow to infinity. Arithmetic is
+//! `altgrad-format-kit`'s, on the CPU and on devices.
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
 use altgrad_plugin_api::Domain;
@@ -31,7 +31,8 @@ mod tests {
 
     type Plugin = MinifloatFormat<E5M10, 5, 10>;
 
-    /// Codes that IEEE 754 and its commentaries give for binary16. Bit literals are split by field: sign, exponent, significand.
+    /// Codes that IEEE 754 and its commentaries give for binary16. Bit literals are split by field: sign, exponent,
+    /// significand.
     #[test]
     fn codes_of_binary16() {
         let rows = [

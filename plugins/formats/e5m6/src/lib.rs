@@ -1,8 +1,8 @@
 //! E5M6: FP16 without its last four bits: 12 bits.
 //!
-//! DeepSeek-V3 stores the inputs of the linear layers after attention in it (arXiv:2412.19437, section 3.3.3), and does not define
-//! the top exponent. Bare `E5M6` is `ieee` here (max 65024), so that its codes are the upper 12 bits of FP16's. Arithmetic is
-//! `altgrad-format-kit`'s, on the CPU and on devices.
+//! DeepSeek-V3 stores the inputs of the linear layers after attention in it (arXiv:2412.19437, section 3.3.3), and does
+//! not define the top exponent. Bare `E5M6` is `ieee` here (max 65024), so that its codes are the upper 12 bits of
+//! FP16's. Arithmetic is `altgrad-format-kit`'s, on the CPU and on devices.
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
 use altgrad_plugin_api::Domain;

@@ -1,7 +1,7 @@
 //! E7M0: powers of two from 2^-62 to 2^64, and zero.
 //!
-//! Bare `E7M0` is `fin`. Without significand bits there are no subnormals, and ties go to the even code: 1.5 -> 2, 3 -> 2, 6 -> 8.
-//! Arithmetic is `altgrad-format-kit`'s, on the CPU and on devices.
+//! Bare `E7M0` is `fin`. Without significand bits there are no subnormals, and ties go to the even code: 1.5 -> 2, 3 ->
+//! 2, 6 -> 8. Arithmetic is `altgrad-format-kit`'s, on the CPU and on devices.
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
 use altgrad_plugin_api::Domain;

@@ -1,7 +1,8 @@
 //! E8M7: bfloat16, the upper half of an f32.
 //!
-//! `ieee` is its only domain: with numbers in the top exponent it would leave the range of f32. Like every format here it saturates, where
-//! a cast to bfloat16 would overflow to infinity. Arithmetic is `altgrad-format-kit`'s, on the CPU and on devices.
+//! `ieee` is its only domain: with numbers in the top exponent it would leave the range of f32. Like every format here
+//! it saturates, where a cast to bfloat16 would overflow to infinity. Arithmetic is `altgrad-format-kit`'s, on the CPU
+//! and on devices.
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
 use altgrad_plugin_api::Domain;

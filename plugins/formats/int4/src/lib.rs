@@ -1,9 +1,10 @@
 //! INT4: symmetric 4-bit integers: k/4 with |k| <= 7.
 //!
-//! The unit of 1/4 makes 1 the largest power of two, as INT8's of 1/64 does, so that one rule for scales suits both. With a scale for the largest
-//! magnitude the unit has no effect. -8 is left unused, so the grid is symmetric. An integer is a minifloat without exponent bits (E0M3), and so has
-//! all of its rounding modes and kernels. Codes are sign and magnitude with a zero of each sign, not two's complement.
-//! Arithmetic is `altgrad-format-kit`'s, on the CPU and on devices.
+//! The unit of 1/4 makes 1 the largest power of two, as INT8's of 1/64 does, so that one rule for scales suits both.
+//! With a scale for the largest magnitude the unit has no effect. -8 is left unused, so the grid is symmetric. An
+//! integer is a minifloat without exponent bits (E0M3), and so has all of its rounding modes and kernels. Codes are
+//! sign and magnitude with a zero of each sign, not two's complement. Arithmetic is `altgrad-format-kit`'s, on the CPU
+//! and on devices.
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
 use altgrad_plugin_api::Domain;

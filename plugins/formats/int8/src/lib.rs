@@ -1,10 +1,11 @@
 //! INT8: symmetric 8-bit integers as OCP's MXINT8 reads them: k/64 with |k| <= 127.
 //!
-//! The unit of 1/64 is that of the OCP Microscaling (MX) specification 1.0, section 5.3.4: the largest power of two is 1, so that rules which round a
-//! scale by the format's largest exponent give MX's scales. With a scale for the largest magnitude the unit has no effect. -128 is left
-//! unused, as the specification allows, so the grid is symmetric. The values are E0M7's: an integer is a minifloat without exponent bits, and so has all of
-//! its rounding modes and kernels. Codes are sign and magnitude with a zero of each sign, not two's complement.
-//! Arithmetic is `altgrad-format-kit`'s, on the CPU and on devices.
+//! The unit of 1/64 is that of the OCP Microscaling (MX) specification 1.0, section 5.3.4: the largest power of two is
+//! 1, so that rules which round a scale by the format's largest exponent give MX's scales. With a scale for the largest
+//! magnitude the unit has no effect. -128 is left unused, as the specification allows, so the grid is symmetric. The
+//! values are E0M7's: an integer is a minifloat without exponent bits, and so has all of its rounding modes and
+//! kernels. Codes are sign and magnitude with a zero of each sign, not two's complement. Arithmetic is
+//! `altgrad-format-kit`'s, on the CPU and on devices.
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
 use altgrad_plugin_api::Domain;

@@ -1,7 +1,8 @@
-//! The geometry of a minifloat that scalars describe, and of its asinh chart: `optimizer-kit`'s `codes` and `smooth`, on a device.
+//! The geometry of a minifloat that scalars describe, and of its asinh chart: `optimizer-kit`'s `codes` and `smooth`,
+//! on a device.
 //!
-//! The description's words are f32 bits by default. Of the codes: amount, `2^emin`, M (an integer), largest value, `2^(emin-M)`,
-//! `2^(emin-23)`. Of the chart: amount, shift, its inverse, b shifted, `ln 2 / 2^M`, largest value.
+//! The description's words are f32 bits by default. Of the codes: amount, `2^emin`, M (an integer), largest value,
+//! `2^(emin-M)`, `2^(emin-23)`. Of the chart: amount, shift, its inverse, b shifted, `ln 2 / 2^M`, largest value.
 
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;

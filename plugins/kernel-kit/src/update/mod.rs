@@ -1,13 +1,13 @@
 //! The kernels of optimizers: one pass over a parameter, its gradient and Adam's two moments.
 //!
-//! [`plain_step()`] is AdamW's update, [`step()`] that by another [`UpdateRule`]. [`UpdateRule::Power`] has to know the mean spacing of the whole
-//! parameter first: [`prepare()`] leaves it in scratch memory for [`power_step()`]. Buffers and scalars come in the order that [`recipe`]
-//! lists; the contract is `plugin-api`'s `kernel` module. A minifloat is described by scalars, so that a rule has one text for all
-//! formats; each block's scale is in a buffer.
+//! [`plain_step()`] is AdamW's update, [`step()`] that by another [`UpdateRule`]. [`UpdateRule::Power`] has to know the
+//! mean spacing of the whole parameter first: [`prepare()`] leaves it in scratch memory for [`power_step()`]. Buffers
+//! and scalars come in the order that [`recipe`] lists; the contract is `plugin-api`'s `kernel` module. A minifloat is
+//! described by scalars, so that a rule has one text for all formats; each block's scale is in a buffer.
 //!
-//! Unlike rounding, an update is f32 arithmetic: compilers contract it to fma, and WGSL's division and root may be a few units
-//! off in the last place. Devices therefore agree with the CPU within a millionth; they are not bit-identical. What is decided
-//! (clamping, signs, NaN) is decided on bits.
+//! Unlike rounding, an update is f32 arithmetic: compilers contract it to fma, and WGSL's division and root may be a
+//! few units off in the last place. Devices therefore agree with the CPU within a millionth; they are not
+//! bit-identical. What is decided (clamping, signs, NaN) is decided on bits.
 
 use altgrad_plugin_api::kernel::rules::UpdateRule;
 use cubecl_core as cubecl;
@@ -210,7 +210,8 @@ fn update<N: Size>(
     }
 }
 
-/// Adds up the exponents of all spacings in stored units, exactly: `scratch[0] + 2^4 scratch[1]`, for 2^27 elements at most.
+/// Adds up the exponents of all spacings in stored units, exactly: `scratch[0] + 2^4 scratch[1]`, for 2^27 elements at
+/// most.
 #[cube(launch)]
 pub fn prepare<N: Size>(
     param: &[Vector<f32, N>],
@@ -252,8 +253,8 @@ pub fn prepare<N: Size>(
     }
 }
 
-/// The mean of a parameter's exponent fields, as [`prepare()`] has left it, less that of its scales' logarithms: the words behind
-/// `2^emin` and p.
+/// The mean of a parameter's exponent fields, as [`prepare()`] has left it, less that of its scales' logarithms: the
+/// words behind `2^emin` and p.
 #[cube]
 fn mean_of(scales: &[f32], scratch: &[u32], elements: u32, grid: &Description) -> Mean {
     let (low, high) = (scratch[0usize], scratch[1usize]);

@@ -7,13 +7,15 @@ use crate::recipe::{Access, Buffer, Recipe, Scalar, values, words};
 /// A kernel of optimizers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Update {
-    /// [`step`](super::step()), or [`plain_step`](super::plain_step()) and [`power_step`](super::power_step()) for those rules.
+    /// [`step`](super::step()), or [`plain_step`](super::plain_step()) and [`power_step`](super::power_step()) for
+    /// those rules.
     Step(UpdateRule),
     /// [`prepare`](super::prepare()).
     Prepare,
 }
 
-/// The host's scalars of plain rules: the factor of decay, and Adam's factors. The lengths of the parameter and of its scales follow.
+/// The host's scalars of plain rules: the factor of decay, and Adam's factors. The lengths of the parameter and of its
+/// scales follow.
 const PLAIN_SCALARS: u32 = 7;
 /// The extents of blocks, and the number beside each other.
 const BLOCK_SCALARS: u32 = 4;

@@ -117,8 +117,8 @@ fn kept_nan(w: f32, g: f32, m: f32, v: f32, after: Element) -> Element {
     Element { w: select(broken, nan(w), after.w), m: after.m, v: after.v }
 }
 
-/// `amount * (S / mean S)^p`. Words 4 and 5 are p: 12 bits and the rest. `relative` is the logarithm of the element's scale over the
-/// mean's.
+/// `amount * (S / mean S)^p`. Words 4 and 5 are p: 12 bits and the rest. `relative` is the logarithm of the element's
+/// scale over the mean's.
 #[cube]
 fn power(field: i32, relative: Log2, mean: &Mean, grid: &Description) -> f32 {
     let (high, low) = (f32::reinterpret(grid.r4), f32::reinterpret(grid.r5));

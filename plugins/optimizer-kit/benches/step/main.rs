@@ -1,10 +1,11 @@
 //! Speed of optimizer steps, as a multiple of the time that moving the same bytes takes.
 //!
-//! `cargo bench -p altgrad-optimizer-kit`. A step with two states reads four f32 per element and writes three; a copy of 3.5 f32
-//! per element moves as many bytes. A step with one state reads three and writes two: its copy is of 2.5. Each measurement is a
-//! copy, a step right after it and, if there is one, a step of PyTorch's fused AdamW, so that other work of the machine affects
-//! all; criterion reports the step, the table at the end compares the medians, and the fastest of each. Several threads have parts
-//! of the parameter, as in the host. `ALTGRAD_PYTHON` names a Python that has torch.
+//! `cargo bench -p altgrad-optimizer-kit`. A step with two states reads four f32 per element and writes three; a copy
+//! of 3.5 f32 per element moves as many bytes. A step with one state reads three and writes two: its copy is of 2.5.
+//! Each measurement is a copy, a step right after it and, if there is one, a step of PyTorch's fused AdamW, so that
+//! other work of the machine affects all; criterion reports the step, the table at the end compares the medians, and
+//! the fastest of each. Several threads have parts of the parameter, as in the host. `ALTGRAD_PYTHON` names a Python
+//! that has torch.
 
 #[path = "../../../benches/times.rs"]
 mod times;

@@ -6,9 +6,9 @@ use altgrad_plugin_api::{
 
 use super::{Param, numbers, optimizer};
 
-/// Holds an optimizer, made from its defaults and `given`, to the contract: parts step as the whole; steps depend on parameter, gradient and states
-/// only, so that a run that resumes has the same bits; a NaN gradient is not hidden; wrong buffers are refused; with error feedback a step begins at
-/// the weight plus the residual.
+/// Holds an optimizer, made from its defaults and `given`, to the contract: parts step as the whole; steps depend on
+/// parameter, gradient and states only, so that a run that resumes has the same bits; a NaN gradient is not hidden;
+/// wrong buffers are refused; with error feedback a step begins at the weight plus the residual.
 ///
 /// # Errors
 /// The optimizer's error.

@@ -1,7 +1,8 @@
 //! Replays the trajectory that another implementation has recorded.
 //!
-//! A recording is a text of lines, numbers are f32 bits in hexadecimal: `start NAME words`, a parameter before step 1; `grad T words`, the gradient
-//! that all parameters get in step T; `after T NAME words`, a parameter after it; `# ` and a remark.
+//! A recording is a text of lines, numbers are f32 bits in hexadecimal: `start NAME words`, a parameter before step 1;
+//! `grad T words`, the gradient that all parameters get in step T; `after T NAME words`, a parameter after it; `# ` and
+//! a remark.
 
 use altgrad_plugin_api::PluginError;
 
@@ -37,8 +38,8 @@ pub fn recorded_rate(peak: f64, t: u64) -> f64 {
     peak * (t as f64 / 10.0).min(1.0) * if t < 50 { 1.0 } else { 0.5 }
 }
 
-/// Takes every step of a recording with `step` (name, parameter, step from 1, gradient) and compares the results where the
-/// recording has them.
+/// Takes every step of a recording with `step` (name, parameter, step from 1, gradient) and compares the results where
+/// the recording has them.
 ///
 /// # Errors
 /// An invalid line, a parameter without a shape, or the optimizer's error.

@@ -1,8 +1,8 @@
 //! AdamW: Adam with decoupled weight decay (Loshchilov & Hutter, arXiv:1711.05101).
 //!
-//! Options, moments and the loop are `altgrad-optimizer-kit`'s. Clipping, accumulation and the learning-rate schedule belong to
-//! the host. With error feedback (Seide et al., Interspeech 2014), the rounding error of a weight's last update is added to the
-//! weight before the next one; it matters where weights are stored without a master copy.
+//! Options, moments and the loop are `altgrad-optimizer-kit`'s. Clipping, accumulation and the learning-rate schedule
+//! belong to the host. With error feedback (Seide et al., Interspeech 2014), the rounding error of a weight's last
+//! update is added to the weight before the next one; it matters where weights are stored without a master copy.
 
 use altgrad_optimizer_kit::{Adam, Buffers, ErrorFeedback, device};
 use altgrad_plugin_api::{

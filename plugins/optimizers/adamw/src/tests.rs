@@ -108,8 +108,8 @@ fn parts_of_a_parameter_step_as_the_whole() {
     assert!(whole == parts && optimizer.scope(&info) == Scope::ELEMENTS);
 }
 
-/// One weight, stored in E4M3 without a scale and rounded to nearest after each update, pushed by a constant gradient: each
-/// update is a hundredth of a step of the grid. Exact: the same updates without rounding.
+/// One weight, stored in E4M3 without a scale and rounded to nearest after each update, pushed by a constant gradient:
+/// each update is a hundredth of a step of the grid. Exact: the same updates without rounding.
 #[test]
 fn error_feedback_follows_the_exact_trajectory() {
     let rounded = |x: f32| {

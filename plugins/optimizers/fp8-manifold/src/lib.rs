@@ -1,12 +1,13 @@
 //! FP8Manifold: Riemannian Adam on the grid a parameter is stored on, with the metric `1 / S^2` of its spacing S.
 //!
-//! Metrics in one dimension are flat, so this is plain Adam on the code coordinate `u = phi(w)`, whose gradient is `S * g`:
-//! momentum needs no transport, and a step of d is a step of d codes wherever the weight is. Riemannian Adam: Bécigneul & Ganea,
-//! arXiv:1810.00760. A coordinate at the largest code stays there and keeps no momentum outward. Weight decay is that of
-//! AdamW, in weight units, before the step and after the gradient, whose S is that of the undecayed weight.
+//! Metrics in one dimension are flat, so this is plain Adam on the code coordinate `u = phi(w)`, whose gradient is
+//! `S * g`: momentum needs no transport, and a step of d is a step of d codes wherever the weight is. Riemannian Adam:
+//! Bécigneul & Ganea, arXiv:1810.00760. A coordinate at the largest code stays there and keeps no momentum outward.
+//! Weight decay is that of AdamW, in weight units, before the step and after the gradient, whose S is that of the
+//! undecayed weight.
 //!
-//! The option `unquantized` selects the update of a parameter without a grid: AdamW, with AdamW's eps, unless it names a format.
-//! Refuses the values that AdamW refuses, and the `asinh` chart where the format is no minifloat.
+//! The option `unquantized` selects the update of a parameter without a grid: AdamW, with AdamW's eps, unless it names
+//! a format. Refuses the values that AdamW refuses, and the `asinh` chart where the format is no minifloat.
 
 use altgrad_optimizer_kit::{
     Adam, Buffers, Chart, Moments, device,

@@ -1,8 +1,9 @@
 //! Lion: the sign of a momentum that looks ahead (Chen et al., arXiv:2302.06675, algorithm 2).
 //!
-//! `c = beta1 m + (1 - beta1) g`, `w <- (1 - lr weight_decay) w - lr sign(c)`, `m <- beta2 m + (1 - beta2) g`. Every step has the length of the
-//! learning rate, so the paper (section 5) advises a rate 3 to 10 times smaller than AdamW's and a weight decay larger by as much. Where `c` is zero,
-//! only decay moves the weight. Decay and error feedback are `altgrad-optimizer-kit`'s.
+//! `c = beta1 m + (1 - beta1) g`, `w <- (1 - lr weight_decay) w - lr sign(c)`, `m <- beta2 m + (1 - beta2) g`. Every
+//! step has the length of the learning rate, so the paper (section 5) advises a rate 3 to 10 times smaller than AdamW's
+//! and a weight decay larger by as much. Where `c` is zero, only decay moves the weight. Decay and error feedback are
+//! `altgrad-optimizer-kit`'s.
 
 use altgrad_optimizer_kit::{
     Decay, ErrorFeedback, adam, buffers,

@@ -1,10 +1,11 @@
-//! Madam: multiplicative steps of normalised gradients, for logarithmic grids (Bernstein et al., arXiv:2006.14560, algorithm 1; Zhao et al.,
-//! LNS-Madam, arXiv:2106.13914, section 4).
+//! Madam: multiplicative steps of normalised gradients, for logarithmic grids (Bernstein et al., arXiv:2006.14560,
+//! algorithm 1; Zhao et al., LNS-Madam, arXiv:2106.13914, section 4).
 //!
-//! `v <- beta v + (1 - beta) g^2`, `r = clamp(g / sqrt(v / (1 - beta^t)), +-gradient_bound)`; matrices: `w <- w b^(-lr sign(w) r)`, held to
-//! `+-bound`. The base `b` is e in the first paper and 2 in the second: there `lr` is in binades, so that a logarithmic grid of `n` values a binade takes
-//! steps of `n lr` ULP wherever the weight is. No such step changes a sign or leaves zero. Parameters of rank below 2 begin at zero or one and step
-//! additively, `w <- w - lr r`, unless `vectors = "multiplicative"`. Decay and error feedback are `altgrad-optimizer-kit`'s.
+//! `v <- beta v + (1 - beta) g^2`, `r = clamp(g / sqrt(v / (1 - beta^t)), +-gradient_bound)`; matrices:
+//! `w <- w b^(-lr sign(w) r)`, held to `+-bound`. The base `b` is e in the first paper and 2 in the second: there `lr`
+//! is in binades, so that a logarithmic grid of `n` values a binade takes steps of `n lr` ULP wherever the weight is.
+//! No such step changes a sign or leaves zero. Parameters of rank below 2 begin at zero or one and step additively,
+//! `w <- w - lr r`, unless `vectors = "multiplicative"`. Decay and error feedback are `altgrad-optimizer-kit`'s.
 
 use altgrad_optimizer_kit::{
     Decay, ErrorFeedback, adam, buffers,

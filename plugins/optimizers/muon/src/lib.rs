@@ -1,10 +1,10 @@
-//! Muon: momentum made nearly orthogonal, for matrices (Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024,
-//! kellerjordan.github.io/posts/muon).
+//! Muon: momentum made nearly orthogonal, for matrices (Jordan et al., "Muon: An optimizer for hidden layers in neural
+//! networks", 2024, kellerjordan.github.io/posts/muon).
 //!
-//! `m <- momentum m + (1 - momentum) g`; `u = momentum m + (1 - momentum) g` (Nesterov) or `u = m`; `U` is `u` made orthogonal;
-//! `w <- (1 - lr weight_decay) w - lr s U`, where `scale` names the factor s. Everything else, parameters of other rank than 2, embeddings and the
-//! head, is updated by AdamW at the rate `adam_lr lr`. AdamW, decay and error feedback are `altgrad-optimizer-kit`'s; matrices are
-//! the host's, wherever they are.
+//! `m <- momentum m + (1 - momentum) g`; `u = momentum m + (1 - momentum) g` (Nesterov) or `u = m`; `U` is `u` made
+//! orthogonal; `w <- (1 - lr weight_decay) w - lr s U`, where `scale` names the factor s. Everything else, parameters
+//! of other rank than 2, embeddings and the head, is updated by AdamW at the rate `adam_lr lr`. AdamW, decay and error
+//! feedback are `altgrad-optimizer-kit`'s; matrices are the host's, wherever they are.
 
 use altgrad_optimizer_kit::{Adam, Buffers, Decay, ErrorFeedback, adam, device};
 use altgrad_plugin_api::{

@@ -1,7 +1,7 @@
 //! The orthogonal matrix near a matrix, by Newton-Schulz steps on the host's services.
 //!
-//! Five steps take singular values above about a hundredth of the norm to between 0.7 and 1.2 and keep singular vectors. Smaller ones stay smaller, and
-//! those of a zero matrix stay zero.
+//! Five steps take singular values above about a hundredth of the norm to between 0.7 and 1.2 and keep singular
+//! vectors. Smaller ones stay smaller, and those of a zero matrix stay zero.
 
 use altgrad_plugin_api::{Axes, MapOp, Matrix, PluginError, ReduceOp, ZipOp};
 

@@ -1,8 +1,10 @@
 //! SGD: stochastic gradient descent with momentum, as PyTorch's `torch.optim.SGD` (Sutskever et al., ICML 2013).
 //!
-//! `v <- momentum v + (1 - dampening) g`, but `v = g` in the first update; `w <- w - lr v`, with Nesterov's momentum `w <- w - lr (g + momentum v)`.
-//! Weight decay is decoupled by default, as in the other optimizers; `decay = "coupled"` adds `weight_decay w` to the gradient, as PyTorch does.
-//! Refuses Nesterov's momentum without momentum or with dampening, and dampening without momentum, where PyTorch ignores it. Error feedback is `altgrad-optimizer-kit`'s.
+//! `v <- momentum v + (1 - dampening) g`, but `v = g` in the first update; `w <- w - lr v`, with Nesterov's momentum
+//! `w <- w - lr (g + momentum v)`. Weight decay is decoupled by default, as in the other optimizers;
+//! `decay = "coupled"` adds `weight_decay w` to the gradient, as PyTorch does. Refuses Nesterov's momentum without
+//! momentum or with dampening, and dampening without momentum, where PyTorch ignores it. Error feedback is
+//! `altgrad-optimizer-kit`'s.
 
 use altgrad_optimizer_kit::{
     Decay, ErrorFeedback, adam, buffers,

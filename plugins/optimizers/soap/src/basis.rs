@@ -1,7 +1,8 @@
 //! The Kronecker factor of an axis and its eigenbasis, kept in states of the parameter's shape.
 //!
-//! A factor of an axis of `k` elements has `k^2` numbers; the contract's states have as many as the parameter. So a factor is
-//! stored in as many states, one after the other, as it needs, row by row, and the rest of the last stays zero.
+//! A factor of an axis of `k` elements has `k^2` numbers; the contract's states have as many as the parameter. So a
+//! factor is stored in as many states, one after the other, as it needs, row by row, and the rest of the last stays
+//! zero.
 
 use altgrad_plugin_api::{ErrorKind, PluginError, StateSpec, Step};
 
@@ -63,8 +64,9 @@ impl FactorAxis {
 
     /// Takes a gradient into the factor and refreshes the basis.
     ///
-    /// All updates but the first use the basis of the updates before them. Eigenvalues that pass each other change the order of
-    /// directions: orthogonal iteration finds the largest first, and would take many steps to turn one direction into another.
+    /// All updates but the first use the basis of the updates before them. Eigenvalues that pass each other change the
+    /// order of directions: orthogonal iteration finds the largest first, and would take many steps to turn one
+    /// direction into another.
     ///
     /// # Errors
     /// The eigenvectors do not converge.

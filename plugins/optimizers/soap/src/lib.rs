@@ -1,11 +1,13 @@
 //! SOAP: Adam in the eigenbasis of Shampoo's preconditioner (Vyas et al., arXiv:2409.11321, algorithms 3 and 4).
 //!
-//! For a gradient G, `L <- b L + (1 - b) G G^T` and `R <- b R + (1 - b) G^T G` (`b` is `shampoo_beta`) have eigenvectors `Q_L` and `Q_R`. Adam's first moment is kept in the
-//! parameter's own basis, the second one in the eigenbasis: `w <- keep w - lr Q_L (M' / (sqrt(V) + eps)) Q_R^T`. Bases are found by an eigendecomposition in the
-//! first update, and by a step of orthogonal iteration every `update_interval` updates, before which directions and second moments are sorted by eigenvalue as in
-//! the authors' code. Axes longer than `max_extent` keep their own basis. What is no matrix, and embeddings and the head, is updated by AdamW. All is computed in
-//! main memory, in f64, a parameter on one thread; AdamW has kernels for devices.
-//! See also: the module `basis` for the factors, and `square` for the linear algebra.
+//! For a gradient G, `L <- b L + (1 - b) G G^T` and `R <- b R + (1 - b) G^T G` (`b` is `shampoo_beta`) have
+//! eigenvectors `Q_L` and `Q_R`. Adam's first moment is kept in the parameter's own basis, the second one in the
+//! eigenbasis: `w <- keep w - lr Q_L (M' / (sqrt(V) + eps)) Q_R^T`. Bases are found by an eigendecomposition in the
+//! first update, and by a step of orthogonal iteration every `update_interval` updates, before which directions and
+//! second moments are sorted by eigenvalue as in the authors' code. Axes longer than `max_extent` keep their own basis.
+//! What is no matrix, and embeddings and the head, is updated by AdamW. All is computed in main memory, in f64, a
+//! parameter on one thread; AdamW has kernels for devices. See also: the module `basis` for the factors, and `square`
+//! for the linear algebra.
 
 use altgrad_optimizer_kit::{Adam, Buffers, Decay, ErrorFeedback, adam, device};
 use altgrad_plugin_api::{

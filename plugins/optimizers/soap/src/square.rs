@@ -1,4 +1,5 @@
-//! Dense matrices in f64, row by row, for SOAP, on the calling thread: products and QR in plain loops, eigenvectors by nalgebra.
+//! Dense matrices in f64, row by row, for SOAP, on the calling thread: products and QR in plain loops, eigenvectors by
+//! nalgebra.
 
 use nalgebra::{DMatrix, SymmetricEigen};
 
@@ -50,8 +51,9 @@ impl Dense {
         Self { rows: self.rows, columns: other.columns, values }
     }
 
-    /// The orthogonal factor of the QR decomposition of a square matrix whose diagonal R has no negative numbers: Gram and Schmidt's process on
-    /// columns, each twice. A column that depends on those before it becomes a unit vector orthogonal to them.
+    /// The orthogonal factor of the QR decomposition of a square matrix whose diagonal R has no negative numbers: Gram
+    /// and Schmidt's process on columns, each twice. A column that depends on those before it becomes a unit vector
+    /// orthogonal to them.
     pub fn orthonormal(&self) -> Self {
         let mut columns = self.transposed();
         let n = columns.columns;
@@ -100,8 +102,8 @@ impl Dense {
         descending(&shares)
     }
 
-    /// The eigenvectors of a symmetric matrix as columns, that of the largest eigenvalue first; `None` if the iteration does not converge.
-    /// A matrix that is not finite gives the axes.
+    /// The eigenvectors of a symmetric matrix as columns, that of the largest eigenvalue first; `None` if the iteration
+    /// does not converge. A matrix that is not finite gives the axes.
     pub fn eigenvectors(&self) -> Option<Self> {
         let n = self.rows;
         if self.values.iter().any(|x| !x.is_finite()) {

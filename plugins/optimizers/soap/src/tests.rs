@@ -88,7 +88,8 @@ fn without_factors_it_is_adamw() {
     assert_eq!(found, expected);
 }
 
-/// A gradient of rank 1 is one direction of the eigenbasis, along which a first step has the length of the learning rate.
+/// A gradient of rank 1 is one direction of the eigenbasis, along which a first step has the length of the learning
+/// rate.
 #[test]
 fn a_first_step_along_one_direction_has_length_one() {
     let soap = soap(&[("weight_decay", Float(0.0)), ("eps", Float(1e-3))]);

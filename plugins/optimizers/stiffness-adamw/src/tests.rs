@@ -183,8 +183,8 @@ fn nan_is_not_hidden_and_impossible_calls_are_refused() {
     assert!(optimizer::<StiffnessAdamW>(&[("placement", text("after"))]).is_err());
 }
 
-/// The number of changes of each finite code of a format when it moves 0.1 ULP, up and down, and is rounded: keys of 400
-/// steps.
+/// The number of changes of each finite code of a format when it moves 0.1 ULP, up and down, and is rounded: keys of
+/// 400 steps.
 fn survival<const E: u32, const M: u32>(spec: &FormatSpec) {
     let FormatSpec::Minifloat(minifloat) = spec else { return };
     let rounder = Rounder::<E, M>::new(minifloat.domain).unwrap();

@@ -1,10 +1,11 @@
 //! One CSV file that only grows: whole lines at its end, and now and then a column at its right.
 //!
-//! Appended rows reach the file within the call; nothing waits in this process. A wider header is made by writing a copy
-//! beside the file and renaming it, so at every moment the name leads to a whole file. A process killed while writing leaves
-//! at most one torn line. A resumed run removes this line and the rows of steps that come again at its first row, checkpoint or
-//! end, by replacing the file. A run that is refused after its files were opened changes nothing. A lock, which ends with the
-//! process, keeps a second sink or run out of the file. `table.rs` defines the cells.
+//! Appended rows reach the file within the call; nothing waits in this process. A wider header is made by writing a
+//! copy beside the file and renaming it, so at every moment the name leads to a whole file. A process killed while
+//! writing leaves at most one torn line. A resumed run removes this line and the rows of steps that come again at its
+//! first row, checkpoint or end, by replacing the file. A run that is refused after its files were opened changes
+//! nothing. A lock, which ends with the process, keeps a second sink or run out of the file. `table.rs` defines the
+//! cells.
 
 use std::{
     fmt::Display,
@@ -47,8 +48,8 @@ pub(crate) struct Resume<'a> {
 impl CsvFile {
     /// Begins the file at `path` with these columns; folders are made.
     ///
-    /// A fresh run replaces an existing file. With `resume`, whole rows of earlier steps and the columns of an earlier segment
-    /// stay, and are compared with the checkpoint's record.
+    /// A fresh run replaces an existing file. With `resume`, whole rows of earlier steps and the columns of an earlier
+    /// segment stay, and are compared with the checkpoint's record.
     ///
     /// # Errors
     /// `IO` if the file cannot be written, is in use, or cannot be continued by a resumed run.
@@ -159,8 +160,8 @@ impl CsvFile {
         Ok(())
     }
 
-    /// Puts a copy of the lines to keep in place of the file, with more columns if the header has them; rows so far have empty
-    /// cells there.
+    /// Puts a copy of the lines to keep in place of the file, with more columns if the header has them; rows so far
+    /// have empty cells there.
     ///
     /// # Errors
     /// `IO`.
@@ -199,8 +200,8 @@ impl CsvFile {
         Ok((file, length))
     }
 
-    /// Removes everything after the lines to keep. The file is replaced rather than shortened: a program that follows it might not
-    /// notice that it was shorter for a moment.
+    /// Removes everything after the lines to keep. The file is replaced rather than shortened: a program that follows
+    /// it might not notice that it was shorter for a moment.
     ///
     /// # Errors
     /// `IO`.

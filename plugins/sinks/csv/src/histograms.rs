@@ -1,7 +1,8 @@
 //! The file of distributions: a row each, whose edges are left out where they are those of the row above with its name.
 //!
-//! Codes of all layers have the same edges, and those of an update's spectrum never change: written in every row, they would be
-//! most of the file. A resumed run reads the edges of the kept rows, so that it writes the bytes of a run without a break.
+//! Codes of all layers have the same edges, and those of an update's spectrum never change: written in every row, they
+//! would be most of the file. A resumed run reads the edges of the kept rows, so that it writes the bytes of a run
+//! without a break.
 
 use std::{collections::HashMap, path::PathBuf};
 

@@ -1,7 +1,7 @@
 //! A checkpoint's record of a file, and the check that the file still matches it.
 //!
-//! The sum runs over the cells of the rows, not over bytes: a column that came later leaves empty cells in earlier rows, and
-//! they do not count. It grows with the rows, so that no checkpoint reads a file again.
+//! The sum runs over the cells of the rows, not over bytes: a column that came later leaves empty cells in earlier
+//! rows, and they do not count. It grows with the rows, so that no checkpoint reads a file again.
 
 use sha2::{Digest, Sha256};
 

@@ -5,15 +5,16 @@
 //! | `metrics.csv` | a step | `step`, then a metric each |
 //! | `layers.csv` | a value of a layer | `step`, `layer`, `metric` (`quant/weight/sqnr_db`, `grad_norm_l2`), `value` |
 //! | `timings.csv` | a step | `step`, then what measures the machine (times, rates, memory) |
-//! | `histograms.csv` | a distribution | `step`, `layer`, `name`, `edges`, `counts`, the last two as numbers between spaces |
+//! | `histograms.csv` | a distribution | `step`, `layer`, `name`, `edges`, `counts`; the last two are lists |
 //!
-//! Timings have a separate file, because the other files must be identical in equal runs. Values of layers have a row each,
-//! because most metrics exist in some layers and steps only: a column each would be mostly empty. In `metrics.csv` and
-//! `timings.csv` a missing value is an empty cell; NaN is `NaN` in all files. A distribution has no edges where they are those of
-//! the row above with its name. Metrics that come late get their column then, at the right. A resumed run keeps the rows of the steps before it, and repeats none; a checkpoint holds how
-//! many there are and their sum, and missing or changed rows are reported when the run resumes. Refuses paths that leave the run
-//! folder, and metrics called `step`. Alerts are in the host's `events.jsonl`. The file is in `file.rs`, its columns in `table.rs`,
-//! distributions in `histograms.rs`.
+//! Timings have a separate file, because the other files must be identical in equal runs. Values of layers have a row
+//! each, because most metrics exist in some layers and steps only: a column each would be mostly empty. In
+//! `metrics.csv` and `timings.csv` a missing value is an empty cell; NaN is `NaN` in all files. A distribution has no
+//! edges where they are those of the row above with its name. Metrics that come late get their column then, at the
+//! right. A resumed run keeps the rows of the steps before it, and repeats none; a checkpoint holds how many there are
+//! and their sum, and missing or changed rows are reported when the run resumes. Refuses paths that leave the run
+//! folder, and metrics called `step`. Alerts are in the host's `events.jsonl`. The file is in `file.rs`, its columns in
+//! `table.rs`, distributions in `histograms.rs`.
 
 use std::path::{Path, PathBuf};
 
@@ -205,7 +206,8 @@ impl Sink for CsvSink {
     }
 
     fn state(&mut self) -> Result<Vec<u8>, PluginError> {
-        // Rows that a checkpoint relies on must survive a crash of the machine as the checkpoint does, and later ones must not.
+        // Rows that a checkpoint relies on must survive a crash of the machine as the checkpoint does, and later ones
+        // must not.
         self.remove_later_rows()?;
         self.sync()?;
         let kept: Vec<String> = self.files()?.into_iter().map(|file| file.kept().to_line()).collect();

@@ -1,9 +1,10 @@
 //! One event file: records with checksums, each a whole event.
 //!
-//! A record is the event's length, the length's checksum, the event, the event's checksum; little-endian. Readers stop at
-//! a record that a killed process left incomplete and continue with the next file, so a file is never written to again
-//! after its process ended: a resumed run begins another, whose name sorts after it. The beginning of a file makes readers forget
-//! the steps that come again, so it is written with the first record after it: a resume that is refused changes nothing.
+//! A record is the event's length, the length's checksum, the event, the event's checksum; little-endian. Readers stop
+//! at a record that a killed process left incomplete and continue with the next file, so a file is never written to
+//! again after its process ended: a resumed run begins another, whose name sorts after it. The beginning of a file
+//! makes readers forget the steps that come again, so it is written with the first record after it: a resume that is
+//! refused changes nothing.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -54,8 +55,8 @@ pub(crate) fn record(event: &Event) -> Vec<u8> {
 }
 
 impl EventFile {
-    /// Makes an empty file in `folder`, which is made. Once its header is written, readers drop the values of earlier files for
-    /// `first_step` and later steps.
+    /// Makes an empty file in `folder`, which is made. Once its header is written, readers drop the values of earlier
+    /// files for `first_step` and later steps.
     ///
     /// # Errors
     /// `IO` if it cannot be written, or another sink or run writes to the folder.
@@ -80,8 +81,8 @@ impl EventFile {
         self.header.extend(records);
     }
 
-    /// Adds whole records, after the header if it is not written yet. If that fails, all are removed, as far as the machine
-    /// allows.
+    /// Adds whole records, after the header if it is not written yet. If that fails, all are removed, as far as the
+    /// machine allows.
     ///
     /// # Errors
     /// `IO`.

@@ -1,9 +1,9 @@
 //! The run file as hyperparameters: TensorBoard's page HPARAMS compares runs by them.
 //!
-//! A key of the run file is a hyperparameter, `train.lr`; entries of lists have their index, `sink.0.name`. Lists of plain values
-//! and values of other types are texts, as TOML writes them. The name and the folder of a run are left out: they differ in every
-//! run. TensorBoard keeps the first start and the first end of a run, so only a completed run has an end: another one may be
-//! resumed.
+//! A key of the run file is a hyperparameter, `train.lr`; entries of lists have their index, `sink.0.name`. Lists of
+//! plain values and values of other types are texts, as TOML writes them. The name and the folder of a run are left
+//! out: they differ in every run. TensorBoard keeps the first start and the first end of a run, so only a completed run
+//! has an end: another one may be resumed.
 
 use std::collections::BTreeMap;
 

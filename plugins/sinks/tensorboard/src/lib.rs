@@ -1,13 +1,14 @@
 //! Metrics for TensorBoard: `tensorboard --logdir runs` shows every run, while it runs.
 //!
-//! Scalars, distributions, alerts (as texts `alerts/KIND`) and the run file (text `config`, and hyperparameters for the page
-//! HPARAMS) go to an event file in the run folder, each row in it when `log` returns. Scalars are f32 there, as TensorBoard's own are: `metrics.csv` has all bits.
-//! A resumed run begins a new file that tells TensorBoard to forget steps which come again, so that a viewer that is
-//! open stays right too. A resume that fails before its first row leaves no file. Of the sessions of a resumed run, the page
-//! HPARAMS shows the first start and the first end: hyperparameters changed by a resume are not shown there, and only a completed
-//! run writes an end. What TensorBoard calls `min` and `max` of a distribution are the outer edges of its outermost
-//! bins that hold something; sums are taken from the middles of the bins. Closing values are scalars at the last step.
-//! The file is in `file.rs`, its messages in `proto.rs`, hyperparameters in `hparams.rs`.
+//! Scalars, distributions, alerts (as texts `alerts/KIND`) and the run file (text `config`, and hyperparameters for the
+//! page HPARAMS) go to an event file in the run folder, each row in it when `log` returns. Scalars are f32 there, as
+//! TensorBoard's own are: `metrics.csv` has all bits. A resumed run begins a new file that tells TensorBoard to forget
+//! steps which come again, so that a viewer that is open stays right too. A resume that fails before its first row
+//! leaves no file. Of the sessions of a resumed run, the page HPARAMS shows the first start and the first end:
+//! hyperparameters changed by a resume are not shown there, and only a completed run writes an end. What TensorBoard
+//! calls `min` and `max` of a distribution are the outer edges of its outermost bins that hold something; sums are
+//! taken from the middles of the bins. Closing values are scalars at the last step. The file is in `file.rs`, its
+//! messages in `proto.rs`, hyperparameters in `hparams.rs`.
 
 use std::path::{Path, PathBuf};
 
@@ -161,8 +162,8 @@ impl Sink for TensorBoard {
     }
 
     fn state(&mut self) -> Result<Vec<u8>, PluginError> {
-        // The state is empty, but rows that the checkpoint relies on must survive a crash of the machine as the checkpoint
-        // does, and steps that come again must not.
+        // The state is empty, but rows that the checkpoint relies on must survive a crash of the machine as the
+        // checkpoint does, and steps that come again must not.
         self.write_header()?.sync()?;
         Ok(Vec::new())
     }

@@ -1,8 +1,8 @@
 //! The messages of TensorBoard's event files, as far as this sink writes them.
 //!
 //! Source: `event.proto`, `summary.proto`, `tensor.proto` and `tensor_shape.proto` in `tensorboard/compat/proto` of
-//! TensorBoard 2.21, `tensorboard/plugins/hparams/plugin_data.proto` and `api.proto` of the same version, and `struct.proto` of
-//! protobuf; numbers and types of fields are theirs.
+//! TensorBoard 2.21, `tensorboard/plugins/hparams/plugin_data.proto` and `api.proto` of the same version, and
+//! `struct.proto` of protobuf; numbers and types of fields are theirs.
 
 use std::collections::BTreeMap;
 

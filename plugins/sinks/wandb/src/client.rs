@@ -157,8 +157,8 @@ impl Client {
         Ok(value["data"].take())
     }
 
-    /// Waits for the answer to a request. If the run ends meanwhile, less time is left: a request that hangs is then given up, so
-    /// that others follow. Its thread ends with its own limit.
+    /// Waits for the answer to a request. If the run ends meanwhile, less time is left: a request that hangs is then
+    /// given up, so that others follow. Its thread ends with its own limit.
     fn receive(&self, request: RequestBuilder, limit: Duration) -> Result<Received, String> {
         let (answer, shared) = (Arc::new(OnceLock::new()), self.shared.clone());
         let slot = answer.clone();

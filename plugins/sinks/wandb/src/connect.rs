@@ -97,8 +97,8 @@ impl Uploader {
         Ok(())
     }
 
-    /// As [`Self::go_on_after`], and the clock continues too: rows here have no record of the time before, a checkpoint's
-    /// do.
+    /// As [`Self::go_on_after`], and the clock continues too: rows here have no record of the time before, a
+    /// checkpoint's do.
     fn continue_after(&mut self, server: &ServerRun, missing_from: u64) {
         if self.index.begin.as_ref().is_some_and(|begin| !begin.continues) {
             self.remote.runtime_before = server.runtime().unwrap_or(0.0);

@@ -25,7 +25,8 @@ impl Environment {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The server in the settings file of W&B's client: `$WANDB_CONFIG_DIR/settings`, by default `~/.config/wandb/settings`.
+    /// The server in the settings file of W&B's client: `$WANDB_CONFIG_DIR/settings`, by default
+    /// `~/.config/wandb/settings`.
     pub(crate) fn server_of_settings(&self) -> Option<String> {
         let named = self.get("WANDB_CONFIG_DIR").map(PathBuf::from);
         let folder = named.or_else(|| Some(PathBuf::from(self.get("HOME")?).join(".config/wandb")))?;

@@ -1,9 +1,9 @@
 //! The writing side: rows, histograms, alerts and the end, each on disk when the call returns.
 //!
-//! A resumed run repeats the steps from its checkpoint on. The spool has some of them already, and perhaps the server too. Such a
-//! row is built in memory and compared with the one on disk, timings aside: an equal one is skipped, and the first that differs
-//! cuts the spool there. Each step is therefore in the spool once, independent of the rows that had been sent when the run was
-//! killed. A row that the disk refuses is counted; the next one is tried again.
+//! A resumed run repeats the steps from its checkpoint on. The spool has some of them already, and perhaps the server
+//! too. Such a row is built in memory and compared with the one on disk, timings aside: an equal one is skipped, and
+//! the first that differs cuts the spool there. Each step is therefore in the spool once, independent of the rows that
+//! had been sent when the run was killed. A row that the disk refuses is counted; the next one is tried again.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -230,8 +230,8 @@ impl Journal {
                 self.loss.rows += 1;
                 return;
             }
-            // The number of rows that a cut removes is known only for rows that were to be repeated: otherwise counting begins
-            // anew.
+            // The number of rows that a cut removes is known only for rows that were to be repeated: otherwise counting
+            // begins anew.
             let taken = if known.is_some() { self.again.len() as u64 } else { self.rows };
             self.rows = self.rows.saturating_sub(taken);
             self.again.clear();

@@ -1,11 +1,11 @@
 //! The API key: its sources, its destinations, and its removal from all output.
 //!
-//! Order: `WANDB_API_KEY`, then netrc (`$NETRC`, `~/.netrc`, `~/_netrc`; machine is the server's host, with its port if the
-//! address has one). The run file cannot hold a key: it is copied into the run folder and into the tracker.
+//! Order: `WANDB_API_KEY`, then netrc (`$NETRC`, `~/.netrc`, `~/_netrc`; machine is the server's host, with its port if
+//! the address has one). The run file cannot hold a key: it is copied into the run folder and into the tracker.
 //!
-//! Run files and spools come from strangers, and may name any server. A key therefore goes only to a host that the user has
-//! configured: the public server, that of `WANDB_BASE_URL` or of W&B's settings file, a machine of netrc, and this machine. It
-//! never goes over http to another machine, nor to a proxy on its way to this one.
+//! Run files and spools come from strangers, and may name any server. A key therefore goes only to a host that the user
+//! has configured: the public server, that of `WANDB_BASE_URL` or of W&B's settings file, a machine of netrc, and this
+//! machine. It never goes over http to another machine, nor to a proxy on its way to this one.
 
 use std::{fmt, fs, net::IpAddr, path::PathBuf};
 
@@ -37,7 +37,8 @@ impl Key {
         text.replace(&self.0, HIDDEN)
     }
 
-    /// The key of the environment, independent of its destination: it is removed from all output, also where it is not sent.
+    /// The key of the environment, independent of its destination: it is removed from all output, also where it is not
+    /// sent.
     pub(crate) fn of_environment(environment: &Environment) -> Option<Self> {
         let key = environment.get("WANDB_API_KEY")?.trim();
         (key.len() >= MIN_LENGTH).then(|| Self(key.to_string()))

@@ -27,7 +27,8 @@ pub(crate) fn lock(folder: &Path) -> Result<File, PluginError> {
     Ok(file)
 }
 
-/// True if another process holds a lock and does not release it in time. A file system without locks is no reason not to write.
+/// True if another process holds a lock and does not release it in time. A file system without locks is no reason not
+/// to write.
 fn is_held(try_lock: impl Fn() -> Result<(), TryLockError>) -> bool {
     let start = Instant::now();
     while matches!(try_lock(), Err(TryLockError::WouldBlock)) {

@@ -35,7 +35,8 @@ pub(crate) struct Kept {
     pub folder: Option<u64>,
 }
 
-/// The number of a folder in its file system: a rename and another machine of a network file system keep it, a copy does not.
+/// The number of a folder in its file system: a rename and another machine of a network file system keep it, a copy
+/// does not.
 pub(crate) fn folder_number(folder: &Path) -> Option<u64> {
     fs::metadata(folder).ok().map(|folder| folder.ino())
 }
@@ -50,8 +51,8 @@ pub(crate) enum Anew {
 }
 
 impl Kept {
-    /// The rows before the checkpoint at `step` that the spool has lost since. A spool that was deleted, or began later, has lost none:
-    /// the server has its earlier rows.
+    /// The rows before the checkpoint at `step` that the spool has lost since. A spool that was deleted, or began
+    /// later, has lost none: the server has its earlier rows.
     pub(crate) fn gap(&self, spool: &Index, step: u64) -> Option<String> {
         let begin = spool.begin.as_ref()?;
         let has_earlier = spool.rows.first().map_or(!begin.continues, |row| row.step < step);
@@ -61,8 +62,9 @@ impl Kept {
     }
 }
 
-/// The identity of the run in a run folder, and the reason if it is none that the server has from here. Id and place of an earlier segment stay,
-/// the rest may change; a resumed run may name another server, and a copy of a folder gets an id of its own unless `resume` says otherwise.
+/// The identity of the run in a run folder, and the reason if it is none that the server has from here. Id and place of
+/// an earlier segment stay, the rest may change; a resumed run may name another server, and a copy of a folder gets an
+/// id of its own unless `resume` says otherwise.
 ///
 /// # Errors
 /// `CONFIG` if an upload is to send a run to another server than its own.

@@ -1,4 +1,5 @@
-//! The offline file: a spool as the official client writes runs without a network, so that `wandb sync FOLDER` sends it.
+//! The offline file: a spool as the official client writes runs without a network, so that `wandb sync FOLDER` sends
+//! it.
 //!
 //! Written whole at the end of an offline run, from the spool, which stays the only truth. Framing: a seven-byte file
 //! header, then chunks in blocks of 32 KiB, each with CRC-32, length and type; LevelDB's log format with another CRC.
@@ -73,7 +74,8 @@ impl<W: Write> Blocks<W> {
     }
 }
 
-/// Writes the offline file of a spool that was read to its end; returns its folder. Replaces those of the run's earlier parts.
+/// Writes the offline file of a spool that was read to its end; returns its folder. Replaces those of the run's earlier
+/// parts.
 ///
 /// # Errors
 /// Spool or file cannot be read or written, or an earlier file not be removed.

@@ -1,5 +1,5 @@
-//! The settings of the sink: its options in the run file, then the `WANDB_*` variables, then, for the server, the settings file of
-//! W&B's client, then defaults.
+//! The settings of the sink: its options in the run file, then the `WANDB_*` variables, then, for the server, the
+//! settings file of W&B's client, then defaults.
 //!
 //! The run file identifies the run; a variable applies where the run file leaves an option empty. `WANDB_DIR` is not
 //! followed: a sink writes inside its run folder only. Refuses names that a server would refuse.

@@ -56,8 +56,8 @@ impl Pace {
         (left / 2).max(self.limit_last).min(left).clamp(Duration::from_millis(100), self.limit)
     }
 
-    /// The wait after a failure once the run has ended: a part of the time that is left, so that a server which is back shortly
-    /// before the end gets all; or as long as the server wants if time is left for other requests then.
+    /// The wait after a failure once the run has ended: a part of the time that is left, so that a server which is back
+    /// shortly before the end gets all; or as long as the server wants if time is left for other requests then.
     pub(crate) fn wait_before(&self, by: Instant, wanted: Option<Duration>) -> Duration {
         let left = by.saturating_duration_since(Instant::now());
         let short = (left / 8).clamp(SHORTEST, self.backoff_last);

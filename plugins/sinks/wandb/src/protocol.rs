@@ -95,8 +95,8 @@ impl Wire {
         Ok(Some(ServerRun { lines, tail, summary }))
     }
 
-    /// Makes the run, or opens it again, in which case the server keeps what the user has not set here. From here on entity and
-    /// project are as the server spells them.
+    /// Makes the run, or opens it again, in which case the server keeps what the user has not set here. From here on
+    /// entity and project are as the server spells them.
     pub(crate) fn upsert(&mut self, begin: &Begin, exists: bool) -> Result<(), Failure> {
         let identity = &begin.identity;
         let name = identity.display_name.as_ref().or((!exists).then_some(&begin.name));

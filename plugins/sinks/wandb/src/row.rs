@@ -1,8 +1,8 @@
 //! The text of a row: written to the spool, and sent to the server unchanged.
 //!
-//! `{"_step":7,` metrics `,` timings `,"_timestamp":...,"_runtime":...}`. What a repeated step must repeat comes first, so
-//! that two rows are compared as text up to [`Head::reproducible`]. Histograms are kept apart, because they come after
-//! their row has been written, and joined when the row is read ([`joined`]).
+//! `{"_step":7,` metrics `,` timings `,"_timestamp":...,"_runtime":...}`. What a repeated step must repeat comes first,
+//! so that two rows are compared as text up to [`Head::reproducible`]. Histograms are kept apart, because they come
+//! after their row has been written, and joined when the row is read ([`joined`]).
 
 use altgrad_plugin_api::{Histogram, Metric, PluginError};
 

@@ -67,7 +67,8 @@ fn cut_off(folder: &Path, rows: u64) -> u64 {
     counted.map_or(0, |counted| counted.saturating_sub(rows))
 }
 
-/// Tells the user that the rows go to a run that the server does not have from here; `from` is the step before which none are in the folder.
+/// Tells the user that the rows go to a run that the server does not have from here; `from` is the step before which
+/// none are in the folder.
 fn announce(anew: Anew, identity: &Identity, from: Option<u64>) {
     let Identity { run_id, base_url, .. } = identity;
     let server = base_url.as_deref().unwrap_or("the server");
@@ -93,8 +94,8 @@ const MOST_EXTRA: Duration = Duration::from_secs(5);
 impl OpenRun {
     /// Opens the spool and, online, starts the uploader. Needs no network, no key and no server.
     ///
-    /// With a `resume_step` of `u64::MAX` no rows are expected: only the remaining ones are uploaded. `None` if the spool is
-    /// deleted, because none remained.
+    /// With a `resume_step` of `u64::MAX` no rows are expected: only the remaining ones are uploaded. `None` if the
+    /// spool is deleted, because none remained.
     ///
     /// # Errors
     /// The folder cannot be written, or another process has it open; `GAP` if rows before the checkpoint are missing.
@@ -275,8 +276,8 @@ impl OpenRun {
         }
     }
 
-    /// Waits for the uploader; returns a description of the remaining work, if there is any. A server that takes rows when the
-    /// time is over gets a little more.
+    /// Waits for the uploader; returns a description of the remaining work, if there is any. A server that takes rows
+    /// when the time is over gets a little more.
     fn end_upload(&self) -> Option<String> {
         for time in [self.finish_timeout, (self.finish_timeout / 4).min(MOST_EXTRA)] {
             self.shared.tell(|state| state.finish_by = Some(Instant::now() + time));

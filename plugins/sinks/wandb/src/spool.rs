@@ -1,8 +1,9 @@
 //! The spool: a file that only grows, so that accepted rows are on disk even if process or network fail.
 //!
-//! A line a record: `CRC KIND PAYLOAD`, the CRC-32 of the rest as eight hexadecimal digits. One write a record; a killed
-//! process leaves at most one torn line at the end, which opening drops. A failed write (full disk) is taken back, or,
-//! where even that fails, walled off as a line of its own that reading skips and counts. What records mean: `index.rs`.
+//! A line a record: `CRC KIND PAYLOAD`, the CRC-32 of the rest as eight hexadecimal digits. One write a record; a
+//! killed process leaves at most one torn line at the end, which opening drops. A failed write (full disk) is taken
+//! back, or, where even that fails, walled off as a line of its own that reading skips and counts. What records mean:
+//! `index.rs`.
 
 use std::{
     fs::{File, OpenOptions},

@@ -1,7 +1,7 @@
 //! The uploading side: its own thread, which reads the spool and updates the server to the same state.
 //!
-//! Requests are made one at a time, and a request that fails is followed by a wait, never by a loss. The failure decides
-//! whether to try again (`client.rs`), and the server's own count where to continue (`connect.rs`).
+//! Requests are made one at a time, and a request that fails is followed by a wait, never by a loss. The failure
+//! decides whether to try again (`client.rs`), and the server's own count where to continue (`connect.rs`).
 
 use std::{
     io,
@@ -257,7 +257,8 @@ impl Uploader {
         });
     }
 
-    /// Waits after a failure: as long as the server requests, or longer each time. Once the run has ended, waits are short.
+    /// Waits after a failure: as long as the server requests, or longer each time. Once the run has ended, waits are
+    /// short.
     fn back_off(&mut self, after: Option<Duration>, unsure: bool, why: String, finish_by: Option<Instant>) {
         self.connected &= !unsure;
         let patience = match finish_by {

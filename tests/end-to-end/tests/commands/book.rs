@@ -1,5 +1,5 @@
-//! The book in `docs` and the pages outside of it: their examples work, their links exist, and the reference pages equal the
-//! program's.
+//! The book in `docs` and the pages outside of it: their examples work, their links exist, and the reference pages
+//! equal the program's.
 
 use std::{collections::BTreeSet, fs, process::Command};
 
@@ -221,7 +221,8 @@ fn the_metrics_page_names_what_runs_write_and_nothing_else() {
     let bench = Bench::new();
     bench.write("all.toml", EVERYTHING);
     let mut written = BTreeSet::new();
-    // Some metrics are of weights with master weights, some of those without, and some of optimizers that know the grid.
+    // Some metrics are of weights with master weights, some of those without, and some of optimizers that know the
+    // grid.
     for (run, masters, optimizer) in [("all", "fp32", "adamw"), ("none", "none", "fp8-manifold")] {
         let set = [
             format!("run.name={run}"),

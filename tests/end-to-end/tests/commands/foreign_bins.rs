@@ -10,7 +10,8 @@ fn ids() -> Vec<u16> {
     (0..600u32).map(|at| (at * at % 27) as u16).collect()
 }
 
-/// `pickle.dump({'vocab_size': 27, 'itos': ..., 'stoi': ...}, f)` of CPython 3.11 for the characters `\n` and `a` to `z`, protocol 4.
+/// `pickle.dump({'vocab_size': 27, 'itos': ..., 'stoi': ...}, f)` of CPython 3.11 for the characters `\n` and `a` to
+/// `z`, protocol 4.
 fn pickled() -> Vec<u8> {
     let characters = || std::iter::once(b'\n').chain(b'a'..=b'z').enumerate();
     let mut bytes =

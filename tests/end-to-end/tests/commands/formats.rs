@@ -76,7 +76,8 @@ fn show_draws_text_and_svg() {
 #[test]
 fn quantize_rounds_raw_values() {
     let bench = Bench::new();
-    // docs/numerics.md, sections 2.2 and 2.3: ties of E7M0 go to the even code; beyond max saturates; NaN stays NaN; -0 stays -0.
+    // docs/numerics.md, sections 2.2 and 2.3: ties of E7M0 go to the even code; beyond max saturates; NaN stays NaN; -0
+    // stays -0.
     let rows = [
         (1.5, 2.0),
         (3.0, 2.0),

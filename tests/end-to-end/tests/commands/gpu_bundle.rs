@@ -1,5 +1,6 @@
-//! The script of the bundle for a GPU's machine, on the CPU: its parts, their order and limits, a second call that continues with the
-//! results that were carried back, the files of CUDA that it finds, and a machine without the device.
+//! The script of the bundle for a GPU's machine, on the CPU: its parts, their order and limits, a second call that
+//! continues with the results that were carried back, the files of CUDA that it finds, and a machine without the
+//! device.
 
 use std::{
     fs,

@@ -348,8 +348,9 @@ fn stretched(text: &str, steps: u64, stride: u64) -> String {
     out
 }
 
-/// Metrics at every step, layers at every tenth, histograms at every hundredth. Needs some 3 GB of disk and a release build:
-/// `ALTGRAD_STAGE=$PWD/target/altgrad`. `ALTGRAD_REPORT_RUNS` sets the number of runs; 200 of 2000 steps must take under 30 s and 20 MB.
+/// Metrics at every step, layers at every tenth, histograms at every hundredth. Needs some 3 GB of disk and a release
+/// build: `ALTGRAD_STAGE=$PWD/target/altgrad`. `ALTGRAD_REPORT_RUNS` sets the number of runs; 200 of 2000 steps must
+/// take under 30 s and 20 MB.
 #[test]
 #[ignore = "on demand: CONTRIBUTING.md has the command"]
 fn on_demand_two_hundred_runs_of_two_thousand_steps() {
@@ -404,7 +405,8 @@ fn on_demand_two_hundred_runs_of_two_thousand_steps() {
     cost_of_watching(&bench, "many");
 }
 
-/// Memory and processor time of `watch`: the first view, and a minute with a browser while a run grows by ten rows a second.
+/// Memory and processor time of `watch`: the first view, and a minute with a browser while a run grows by ten rows a
+/// second.
 fn cost_of_watching(bench: &Bench, folder: &str) {
     let mut server = bench.command(&["watch", folder]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(server.stdout.take().unwrap()).lines().map_while(Result::ok);

@@ -4,7 +4,8 @@ use altgrad_end_to_end::{Bench, gpu_devices, skipped};
 
 use super::missing;
 
-/// Cases, and the most launches of a step of size *tiny* (4 layers) on software Vulkan. Lower a number when the step needs fewer.
+/// Cases, and the most launches of a step of size *tiny* (4 layers) on software Vulkan. Lower a number when the step
+/// needs fewer.
 const BUDGET: [(&str, u64); 3] = [("fp32", 163), ("E5M2", 316), ("E5M2+metrics", 378)];
 
 #[test]

@@ -1,5 +1,5 @@
-//! A CUDA driver without a GPU: devices that do not work are refused, every CUDA kernel of a step compiles, and failures of the tensor
-//! library end a run.
+//! A CUDA driver without a GPU: devices that do not work are refused, every CUDA kernel of a step compiles, and
+//! failures of the tensor library end a run.
 //!
 //! The driver is `fixtures/no_gpu.c`. Kernels are compiled by the NVRTC of the Python that `ALTGRAD_PYTHON` names.
 
@@ -41,8 +41,8 @@ fn driver(bench: &Bench) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// A training step on a GPU that is none: launches do nothing, but NVRTC compiles every kernel. `fault` is a variable of the driver and
-/// a kernel. `None` with the skip reported where a tool is missing.
+/// A training step on a GPU that is none: launches do nothing, but NVRTC compiles every kernel. `fault` is a variable
+/// of the driver and a kernel. `None` with the skip reported where a tool is missing.
 fn step_without_gpu(
     test: &str,
     bench: &Bench,
@@ -82,7 +82,8 @@ fn host_without_gpu(
     Some(outcome)
 }
 
-/// Cases, and the most launches of a step of size *tiny* (4 layers) on CUDA, clipping included. Lower a number when the step needs fewer.
+/// Cases, and the most launches of a step of size *tiny* (4 layers) on CUDA, clipping included. Lower a number when the
+/// step needs fewer.
 const BUDGET: [(&str, u64); 2] = [("E5M2+metrics", 476), ("bf16", 214)];
 /// The most uploads of a step of the last case.
 const UPLOADS: usize = 5;

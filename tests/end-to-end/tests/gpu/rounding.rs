@@ -1,5 +1,5 @@
-//! Rounding and training on GPUs by commands: the same numbers as on the CPU. The engine's test `devices` compares rounding in all
-//! formats and modes.
+//! Rounding and training on GPUs by commands: the same numbers as on the CPU. The engine's test `devices` compares
+//! rounding in all formats and modes.
 //!
 //! A feature that a build or a machine lacks is a skip by name. `cargo xtask test-gpu` stages a host with GPU support;
 //! wgpu is tested on any Vulkan device, a software one included, CUDA on a GPU.

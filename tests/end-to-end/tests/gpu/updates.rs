@@ -1,4 +1,5 @@
-//! Optimizers on GPUs: whole trainings follow the CPU's, metrics of updates too, and no parameter is read back for them.
+//! Optimizers on GPUs: whole trainings follow the CPU's, metrics of updates too, and no parameter is read back for
+//! them.
 //!
 //! A feature that a build or a machine lacks is a skip by name, as in the tests of `gpu`.
 
@@ -50,7 +51,8 @@ fn rows(bench: &Bench, run: &str) -> Vec<Row> {
     metrics.into_iter().chain(reader("layers.csv").records().map(|record| layer(record.unwrap()))).collect()
 }
 
-/// True for metrics that a device does not compute: it counts single elements, and not those at the ends of their grids.
+/// True for metrics that a device does not compute: it counts single elements, and not those at the ends of their
+/// grids.
 fn is_of_the_cpu(name: &str) -> bool {
     ["dead_rows", "update/clamped_frac", "update/dropped_momentum"]
         .iter()
@@ -80,7 +82,8 @@ fn tolerance(name: &str, expected: f64) -> Option<f64> {
     }
 }
 
-/// A few rules per test: each rule trains in processes of its own, which compile the kernels anew, and tests run at the same time.
+/// A few rules per test: each rule trains in processes of its own, which compile the kernels anew, and tests run at the
+/// same time.
 #[test]
 fn adamw_trains_on_a_device_as_on_the_cpu() {
     train_as_on_the_cpu("adamw_trains_on_a_device_as_on_the_cpu", &["name = \"adamw\""]);

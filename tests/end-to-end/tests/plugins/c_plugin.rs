@@ -1,5 +1,5 @@
-//! Formats in C: the header compiles everywhere, the example trains and passes the suite, invalid tables are refused, and
-//! misbehaviour is named and survived.
+//! Formats in C: the header compiles everywhere, the example trains and passes the suite, invalid tables are refused,
+//! and misbehaviour is named and survived.
 
 use std::{
     fs,
@@ -211,7 +211,8 @@ fn misbehaviour_in_c_is_named_and_survived() {
     }
 }
 
-/// Values that are dense around 1 and far apart above: scaled to the largest one, nearly all of a tensor becomes one of two values.
+/// Values that are dense around 1 and far apart above: scaled to the largest one, nearly all of a tensor becomes one of
+/// two values.
 #[test]
 fn a_format_that_tapers_has_to_say_what_it_is_scaled_to() {
     let text = "#include <math.h>\n#include \"altgrad_plugin.h\"\n\

@@ -1,5 +1,5 @@
-//! Formats as files: they are listed, checked, installed and trained with as libraries are, and malformed ones are refused with line and
-//! column.
+//! Formats as files: they are listed, checked, installed and trained with as libraries are, and malformed ones are
+//! refused with line and column.
 
 use std::fs;
 
@@ -50,7 +50,8 @@ fn formats_of_files_are_listed_and_pass_the_suite() {
     assert_eq!(fs::read(bench.path("other/int4-file.json")).unwrap(), INT4.as_bytes());
 }
 
-/// A file that only the run file names, from another folder: the weights are those of a run with the library, bit for bit.
+/// A file that only the run file names, from another folder: the weights are those of a run with the library, bit for
+/// bit.
 #[test]
 fn a_run_with_a_file_equals_the_run_with_the_library() {
     let bench = bench();

@@ -5,7 +5,8 @@ use std::{fs, path::PathBuf};
 
 use altgrad_end_to_end::{Bench, Outcome, built, compile_c_with, plugin, skipped};
 
-/// A bench with an empty folder of plugins, and a library as cargo leaves it: `libaltgrad_format_e5m2.so`, of that version.
+/// A bench with an empty folder of plugins, and a library as cargo leaves it: `libaltgrad_format_e5m2.so`, of that
+/// version.
 fn bench(version: &str) -> (Bench, PathBuf) {
     let bench = Bench::new();
     fs::create_dir(bench.path("plugins")).unwrap();

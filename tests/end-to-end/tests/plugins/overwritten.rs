@@ -1,4 +1,5 @@
-//! Libraries that are overwritten while a run uses them: the run continues unchanged, because the loaded library is a copy.
+//! Libraries that are overwritten while a run uses them: the run continues unchanged, because the loaded library is a
+//! copy.
 
 use std::{
     fs::{self, File},

@@ -46,7 +46,8 @@ fn unpacked(bench: &Bench) -> PathBuf {
     bench.path("altgrad")
 }
 
-/// The archive's pages for users. Those for developers, `ARCHITECTURE.md` and `CONTRIBUTING.md`, link to sources that it lacks.
+/// The archive's pages for users. Those for developers, `ARCHITECTURE.md` and `CONTRIBUTING.md`, link to sources that
+/// it lacks.
 fn pages(folder: &Path) -> Vec<PathBuf> {
     let paths = |name: &str| fs::read_dir(folder.join(name)).unwrap().map(|entry| entry.unwrap().path());
     let book = paths("docs").filter(|path| path.extension().is_some_and(|extension| extension == "md"));

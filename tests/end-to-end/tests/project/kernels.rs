@@ -1,6 +1,7 @@
 //! The lengths of kernels: a scalar from the shape of a tensor, never the length of its buffer, which CUDA pads.
 //!
-//! The snapshot lists all kernels of the project. A kernel without a scalar `elements` has a fixed number of units; add it to [`FIXED`].
+//! The snapshot lists all kernels of the project. A kernel without a scalar `elements` has a fixed number of units; add
+//! it to [`FIXED`].
 
 use std::{collections::BTreeSet, fmt::Write as _};
 

@@ -1,7 +1,7 @@
 //! The dependency graph of the workspace: each crate depends on the layers below it and on nothing else.
 //!
-//! The tables below are the law. A crate that no row names is refused, so a new crate comes with its row; so is a dependency that
-//! a row allows and no crate has.
+//! The tables below are the law. A crate that no row names is refused, so a new crate comes with its row; so is a
+//! dependency that a row allows and no crate has.
 
 use std::{env, process::Command};
 

@@ -1,5 +1,5 @@
-//! The project's own rules, where a machine can check them: rules of sources, and of dependencies between crates. They need no
-//! staged host.
+//! The project's own rules, where a machine can check them: rules of sources, and of dependencies between crates. They
+//! need no staged host.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,8 +20,8 @@ use std::{ffi::OsStr, process::Command};
 
 use altgrad_end_to_end::root;
 
-/// A program that finds the repository of its folder. Git exports the variables of another one to hooks, and so to tests that a
-/// hook starts.
+/// A program that finds the repository of its folder. Git exports the variables of another one to hooks, and so to
+/// tests that a hook starts.
 fn outside_of_hooks(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR"] {

@@ -1,5 +1,5 @@
-//! The form of the errors and hints of the host and of shipped plugins: one sentence, without a capital or a full stop around it.
-//! Their words are in the snapshots of the commands that print them.
+//! The form of the errors and hints of the host and of shipped plugins: one sentence, without a capital or a full stop
+//! around it. Their words are in the snapshots of the commands that print them.
 
 use super::sources::files_named;
 
@@ -61,7 +61,8 @@ fn is_message(before: &str) -> bool {
         .any(|name| call.ends_with(name))
 }
 
-/// What is wrong with the form of a message: [Rust's API guidelines](https://rust-lang.github.io/api-guidelines/), C-GOOD-ERR.
+/// What is wrong with the form of a message: [Rust's API guidelines](https://rust-lang.github.io/api-guidelines/),
+/// C-GOOD-ERR.
 fn fault(text: &str) -> Option<&'static str> {
     let mut letters = text.chars();
     let first = letters.next().unwrap_or(' ');

@@ -1,8 +1,8 @@
 //! The module graph of every crate has no cycle.
 //!
-//! The nodes are the modules beside each other in one folder, each with all modules below it. An edge is a path that names an item of
-//! the other module; a re-export counts as the module of the item itself. A module and those below it may use each other, and tests
-//! may use anything.
+//! The nodes are the modules beside each other in one folder, each with all modules below it. An edge is a path that
+//! names an item of the other module; a re-export counts as the module of the item itself. A module and those below it
+//! may use each other, and tests may use anything.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

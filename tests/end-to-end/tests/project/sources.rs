@@ -1,5 +1,5 @@
-//! Rules of all sources: the first line of a file, its length, the files with `unsafe`, how tests report skips, and forbidden
-//! dependencies.
+//! Rules of all sources: the first line of a file, its length, the files with `unsafe`, how tests report skips, and
+//! forbidden dependencies.
 
 use std::{
     collections::BTreeSet,
@@ -65,6 +65,8 @@ fn every_source_opens_with_its_documentation_and_has_at_most_500_lines() {
         assert!(text.starts_with("//! "), "{path} does not open with `//!`");
         let lines = text.lines().count();
         assert!(lines <= MOST_LINES, "{path} has {lines} lines");
+        let is_long = |line: &&str| line.trim_start().starts_with("//") && line.chars().count() > 120;
+        assert_eq!(text.lines().find(is_long), None, "{path}: wrap comments at 120 characters");
     }
 }
 
@@ -178,8 +180,8 @@ fn authors_of_plugins_need_no_let_chains() {
     assert_eq!(let_chains(chains), 2);
 }
 
-/// The only file that may take something from the library that loads and checks plugins: it is quiet upstream, and may have to be
-/// replaced one day.
+/// The only file that may take something from the library that loads and checks plugins: it is quiet upstream, and may
+/// have to be replaced one day.
 const STABLE: &str = "plugin-api/src/stable.rs";
 
 /// Lines of code that name a crate; comments and strings are excluded.

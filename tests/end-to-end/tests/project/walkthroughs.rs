@@ -22,8 +22,8 @@ fn target() -> PathBuf {
     root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
-/// A copy of the repository, removed when dropped: as long as its files exist and are unchanged, cargo takes what it built from them
-/// for the crates of the repository itself, which share the target folder.
+/// A copy of the repository, removed when dropped: as long as its files exist and are unchanged, cargo takes what it
+/// built from them for the crates of the repository itself, which share the target folder.
 struct RepositoryCopy(PathBuf);
 
 impl Drop for RepositoryCopy {
@@ -72,7 +72,8 @@ fn walkthroughs_apply() {
     }
 }
 
-/// Metrics are the host's alone: one more leaves the plugins' interface and every plugin as they are, so none is built again.
+/// Metrics are the host's alone: one more leaves the plugins' interface and every plugin as they are, so none is built
+/// again.
 #[test]
 fn a_metric_touches_no_plugin() {
     let diffs = diffs(&fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap());

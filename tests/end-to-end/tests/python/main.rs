@@ -1,8 +1,8 @@
-//! The Python package: installed from the clone into a fresh environment, then its own tests (`python/tests`), which also run the
-//! examples of docs/python.md and the notebooks. Tests that lack a package are skipped by name.
+//! The Python package: installed from the clone into a fresh environment, then its own tests (`python/tests`), which
+//! also run the examples of docs/python.md and the notebooks. Tests that lack a package are skipped by name.
 //!
-//! The package takes the libraries that the workspace has built. A build of its own, by maturin, would compile dependencies once more
-//! with fewer features, for minutes; an ignored test does that.
+//! The package takes the libraries that the workspace has built. A build of its own, by maturin, would compile
+//! dependencies once more with fewer features, for minutes; an ignored test does that.
 
 #![allow(clippy::unwrap_used)]
 

@@ -112,7 +112,8 @@ static void __attribute__((destructor)) end(void) {
 }
 "#;
 
-/// Threads still work when a signal ends a benchmark: the compiler of a GPU's kernels crashes if its destructors run then.
+/// Threads still work when a signal ends a benchmark: the compiler of a GPU's kernels crashes if its destructors run
+/// then.
 #[test]
 fn a_benchmark_that_a_signal_ends_runs_no_destructors() {
     let bench = Bench::new();
@@ -153,7 +154,8 @@ fn a_signal_that_is_ignored_at_the_start_stays_ignored() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
-/// A service manager sends SIGKILL some time after SIGTERM: by then the steps are safe, however long the last evaluation takes.
+/// A service manager sends SIGKILL some time after SIGTERM: by then the steps are safe, however long the last
+/// evaluation takes.
 #[test]
 fn a_run_that_is_asked_to_end_writes_its_checkpoint_before_it_evaluates() {
     let bench = Bench::new();

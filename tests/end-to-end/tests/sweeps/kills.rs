@@ -1,5 +1,5 @@
-//! SIGKILL of sweeps and of their runs at random moments: restarted, a sweep finishes every run exactly once, and each equals
-//! the run of an undisturbed sweep. `ALTGRAD_SWEEP_KILLS` sets the number of kills.
+//! SIGKILL of sweeps and of their runs at random moments: restarted, a sweep finishes every run exactly once, and each
+//! equals the run of an undisturbed sweep. `ALTGRAD_SWEEP_KILLS` sets the number of kills.
 
 #![cfg(target_os = "linux")]
 

@@ -1,5 +1,5 @@
-//! `sweep --launcher slurm` with real `sbatch`: a cluster of one node, made of Debian's packages slurm-wlm and munge in a
-//! temporary folder. Where it cannot be started, the tests are skipped by name.
+//! `sweep --launcher slurm` with real `sbatch`: a cluster of one node, made of Debian's packages slurm-wlm and munge in
+//! a temporary folder. Where it cannot be started, the tests are skipped by name.
 
 #![cfg(target_os = "linux")]
 

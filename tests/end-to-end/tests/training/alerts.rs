@@ -88,7 +88,8 @@ fn small(bench: &Bench, name: &str, sets: &[&str]) -> (Vec<String>, Value) {
     (alerts, status)
 }
 
-/// docs/numerics.md, section 8: codes that stay for a step, underflow and heavy tails are normal; updates that rounding removes are not.
+/// docs/numerics.md, section 8: codes that stay for a step, underflow and heavy tails are normal; updates that rounding
+/// removes are not.
 #[test]
 #[ignore = "--all: long runs"]
 fn runs_that_learn_raise_nothing_and_one_that_stalls_says_so() {

@@ -5,7 +5,8 @@ use std::fs;
 use altgrad_end_to_end::{Bench, TINY, assert_same_run};
 use serde_json::Value;
 
-/// Twelve steps that measure all they can, with a schedule. Alerts do not depend on the clock, but for one that fires once.
+/// Twelve steps that measure all they can, with a schedule. Alerts do not depend on the clock, but for one that fires
+/// once.
 fn run_file(schedule: &str) -> String {
     TINY.replace("max_steps = 6", "max_steps = 12")
         .replace("weight = \"E5M2\"", "weight = \"E4M3\"\nactivation = \"E4M3\"")

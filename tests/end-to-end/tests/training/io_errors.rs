@@ -1,9 +1,9 @@
-//! Failing operations on files: a resumed run ends with the same results as the undisturbed run, and `run.json` records every
-//! lost row.
+//! Failing operations on files: a resumed run ends with the same results as the undisturbed run, and `run.json` records
+//! every lost row.
 //!
-//! A library that is preloaded into the host (`fixtures/io_faults.c`) fails a random operation on the run folder: no space
-//! (ENOSPC), an error of the device (EIO), a write of half the bytes, and half the bytes with no space for the rest; for one
-//! operation, for several, or from there on.
+//! A library that is preloaded into the host (`fixtures/io_faults.c`) fails a random operation on the run folder: no
+//! space (ENOSPC), an error of the device (EIO), a write of half the bytes, and half the bytes with no space for the
+//! rest; for one operation, for several, or from there on.
 
 #![cfg(target_os = "linux")]
 
@@ -109,8 +109,8 @@ fn lost_rows(bench: &Bench, run: &str, file: &str) -> Result<u64, String> {
     Ok(whole.iter().filter(|(step, lines)| found.get(*step) != Some(lines)).count() as u64)
 }
 
-/// The error of a run that resumed after a fault, if there is one; else the number of lost rows, which `run.json` records, and
-/// whether its file of events is incomplete, which the run with the fault reported at its end.
+/// The error of a run that resumed after a fault, if there is one; else the number of lost rows, which `run.json`
+/// records, and whether its file of events is incomplete, which the run with the fault reported at its end.
 fn judge(bench: &Bench, run: &str, [met, outcome]: [&Outcome; 2]) -> Result<(u64, bool), String> {
     let status = status(bench, run);
     let sink = &status["sinks"][0];

@@ -1,5 +1,5 @@
-//! Every metric of a quantized run: present at its steps and nowhere else, and without effect on the training; `recount`
-//! computes them in another way.
+//! Every metric of a quantized run: present at its steps and nowhere else, and without effect on the training;
+//! `recount` computes them in another way.
 
 mod recount;
 

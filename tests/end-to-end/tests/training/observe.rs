@@ -182,8 +182,9 @@ fn an_unquantized_run_is_observed_in_all_roles_or_some() {
     }
 }
 
-/// With initial weights the 256 tokens are about equally probable. The elements at the targets are half of all magnitudes, and the others
-/// are 255 times smaller: below half of the smallest value of E2M1, whose largest is 12 times its smallest, and well within E5M2.
+/// With initial weights the 256 tokens are about equally probable. The elements at the targets are half of all
+/// magnitudes, and the others are 255 times smaller: below half of the smallest value of E2M1, whose largest is 12
+/// times its smallest, and well within E5M2.
 #[test]
 fn at_step_0_the_zeroed_mass_at_the_head_follows_from_vocabulary_and_range() {
     let bench = Bench::new();

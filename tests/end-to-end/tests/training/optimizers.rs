@@ -1,5 +1,5 @@
-//! Optimizers in the host. Those that know the weights' grids are told it, train on it, and leave other parameters to AdamW;
-//! the others train at rates of their own.
+//! Optimizers in the host. Those that know the weights' grids are told it, train on it, and leave other parameters to
+//! AdamW; the others train at rates of their own.
 
 use altgrad_end_to_end::{Bench, TINY, plugin};
 
@@ -75,8 +75,8 @@ fn muon_trains_with_the_hosts_services() {
     }
 }
 
-/// A weight that is transformed before it is rounded lies on no grid: an optimizer that depends on grids says that it has none, and
-/// no metric of grids is listed.
+/// A weight that is transformed before it is rounded lies on no grid: an optimizer that depends on grids says that it
+/// has none, and no metric of grids is listed.
 #[test]
 fn transformed_weights_have_no_grid() {
     const WARNING: &str = "transformed before they are rounded lie on none: it updates 5 of them";

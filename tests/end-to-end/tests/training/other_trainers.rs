@@ -49,8 +49,8 @@ fn evaluations_change_nothing_in_the_training() {
     assert!(losses[0] == losses[1] && losses[0] == losses[2], "{losses:?}");
 }
 
-/// With output projections of zero, as some trainers begin, the matrices before them have no gradient: its norm is zero, and so are its
-/// moments.
+/// With output projections of zero, as some trainers begin, the matrices before them have no gradient: its norm is
+/// zero, and so are its moments.
 #[test]
 fn matrices_without_a_gradient_stay_finite_in_every_optimizer() {
     let bench = Bench::new();
@@ -77,7 +77,8 @@ fn matrices_without_a_gradient_stay_finite_in_every_optimizer() {
     assert_eq!(matrices.len(), 4, "{matrices:?}");
 }
 
-/// A decay of 1e-3 of a weight is less than half a step of bfloat16, 2^-9: rounded to nearest by itself it would be lost.
+/// A decay of 1e-3 of a weight is less than half a step of bfloat16, 2^-9: rounded to nearest by itself it would be
+/// lost.
 #[test]
 fn a_decay_below_half_a_step_of_the_format_is_kept() {
     let bench = Bench::new();

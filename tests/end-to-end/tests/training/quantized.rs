@@ -40,7 +40,8 @@ fn every_role_is_measured_by_layer() {
         for layer in ["h.0.attn.c_attn", "h.0.attn.c_proj", "h.0.mlp.c_fc", "h.0.mlp.c_proj", "wte"] {
             let sqnr = numbers(&metrics[&format!("quant/{role}/sqnr_db/{layer}.weight")]);
             assert_eq!(sqnr.len(), 6, "{role} {layer}");
-            // Three significand bits give some 31 dB, two some 25 (docs/numerics.md, section 10.1); these tensors are tiny.
+            // Three significand bits give some 31 dB, two some 25 (docs/numerics.md, section 10.1); these tensors are
+            // tiny.
             assert!(sqnr.iter().all(|db| (20.0..40.0).contains(db)), "{role} {layer}: {sqnr:?}");
         }
     }
@@ -206,7 +207,8 @@ fn stalled_updates_and_flipped_codes_are_counted() {
     assert!(moved > 0.3, "{moved}");
 }
 
-/// docs/numerics.md, section 10.2: steps far below the spacing move nothing by rounding to nearest, and do by stochastic rounding.
+/// docs/numerics.md, section 10.2: steps far below the spacing move nothing by rounding to nearest, and do by
+/// stochastic rounding.
 #[test]
 fn without_master_weights_small_steps_need_stochastic_rounding() {
     let bench = Bench::new();

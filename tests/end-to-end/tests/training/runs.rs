@@ -48,8 +48,8 @@ fn a_run_leaves_its_files_and_a_row_a_step() {
     assert_eq!(bench.read("runs/tiny/metrics.csv"), metrics);
 }
 
-/// The final evaluation may be of the whole split, and those before it of samples: the last row has the former, and the curve of
-/// the report the latter.
+/// The final evaluation may be of the whole split, and those before it of samples: the last row has the former, and the
+/// curve of the report the latter.
 #[test]
 fn the_last_row_has_the_loss_of_the_whole_split_where_it_is_the_final_one() {
     let bench = Bench::new();

@@ -1,4 +1,5 @@
-//! The warning before the first step about scales that lose much of the weights' signal to noise: printed only in this case.
+//! The warning before the first step about scales that lose much of the weights' signal to noise: printed only in this
+//! case.
 
 use altgrad_end_to_end::{Bench, TINY, built, plugin};
 

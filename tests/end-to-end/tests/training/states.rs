@@ -1,5 +1,5 @@
-//! Optimizer states in bf16 and in codes, and the rounding residual: the states stored by a step, by hand, and the run's
-//! record.
+//! Optimizer states in bf16 and in codes, and the rounding residual: the states stored by a step, by hand, and the
+//! run's record.
 
 use std::{collections::BTreeMap, fs};
 
@@ -47,8 +47,8 @@ fn values(bench: &Bench, format: &str) -> Vec<f32> {
     table["codes"].as_array().unwrap().iter().map(bits).collect()
 }
 
-/// The first update begins with states of zero, so its values are independent of the states' storage: those of the run with
-/// f32 states, rounded.
+/// The first update begins with states of zero, so its values are independent of the states' storage: those of the run
+/// with f32 states, rounded.
 #[test]
 fn the_first_step_stores_the_rounded_states() {
     let bench = Bench::new();
@@ -178,8 +178,8 @@ fn states_of_any_block_resume() {
     }
 }
 
-/// The loss by rounding in the first update of a weight without a master copy: the difference to a run that rounds nothing
-/// at the end of the update, and begins with the same weights and gradients.
+/// The loss by rounding in the first update of a weight without a master copy: the difference to a run that rounds
+/// nothing at the end of the update, and begins with the same weights and gradients.
 #[test]
 fn the_residual_is_what_the_rounding_of_the_update_lost() {
     let bench = Bench::new();
@@ -209,8 +209,8 @@ fn the_residual_is_what_the_rounding_of_the_update_lost() {
     assert!(some > 100, "{some} residuals");
 }
 
-/// Steps below half of the spacing: rounding to nearest loses most of them, and a residual keeps them. Optimizers on the CPU, and with
-/// the host's services.
+/// Steps below half of the spacing: rounding to nearest loses most of them, and a residual keeps them. Optimizers on
+/// the CPU, and with the host's services.
 #[test]
 fn what_a_residual_keeps_is_not_lost() {
     let bench = Bench::new();

@@ -42,8 +42,8 @@ fn sum(values: &[String]) -> f64 {
     values.iter().filter(|value| !value.is_empty()).map(|value| value.parse::<f64>().unwrap()).sum()
 }
 
-/// Steps far below half a code, to nearest: no weight moves, unless the scale follows the largest weight. In that case whole
-/// weights are multiplied by one factor, which no metric of codes shows, but the drift does.
+/// Steps far below half a code, to nearest: no weight moves, unless the scale follows the largest weight. In that case
+/// whole weights are multiplied by one factor, which no metric of codes shows, but the drift does.
 #[test]
 fn small_steps_move_weights_only_by_a_dynamic_scale() {
     let bench = Bench::new();

@@ -1,4 +1,5 @@
-//! Formats of other widths than 8 bits, and integers: the loss of a small GPT in each, and the run's metrics of their codes.
+//! Formats of other widths than 8 bits, and integers: the loss of a small GPT in each, and the run's metrics of their
+//! codes.
 
 use altgrad_end_to_end::{Bench, TINY};
 use serde_json::Value;

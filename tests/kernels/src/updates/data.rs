@@ -65,8 +65,8 @@ pub struct Data {
 }
 
 impl Data {
-    /// Weights on all codes, between them, at and beyond the ends, below the smallest, and zeros of both signs; moments that
-    /// point as the gradient does; if `broken`, a NaN in each place, and infinities.
+    /// Weights on all codes, between them, at and beyond the ends, below the smallest, and zeros of both signs; moments
+    /// that point as the gradient does; if `broken`, a NaN in each place, and infinities.
     pub fn new(subject: &Subject, blocks: &Scaled, broken: bool) -> Self {
         let (grid, mut random) = (&subject.grid, Random(11));
         let mut w = vec![0.0, -0.0, 1e-30, -1e-30];

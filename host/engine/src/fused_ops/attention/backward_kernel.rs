@@ -6,7 +6,8 @@ use cubecl::prelude::*;
 
 use super::tile::{STATS, dot, load, rounded, row_sum};
 
-/// The gradient of the queries, and for each query the mean over its probabilities of their gradients, `means` `[batch heads block]`.
+/// The gradient of the queries, and for each query the mean over its probabilities of their gradients, `means`
+/// `[batch heads block]`.
 #[cube(launch)]
 pub(super) fn gradient_of_queries(
     qkv: &[f32],

@@ -74,8 +74,8 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Fills the future of each row with zeros and calls `each` with the row's query and its past. Row i of `x`, `keys` wide, is
-/// query `first + i`.
+/// Fills the future of each row with zeros and calls `each` with the row's query and its past. Row i of `x`, `keys`
+/// wide, is query `first + i`.
 pub(super) fn causal_rows(x: &mut [f32], first: usize, keys: usize, mut each: impl FnMut(usize, &mut [f32])) {
     for (row, x) in x.chunks_exact_mut(keys).enumerate() {
         let (past, future) = x.split_at_mut((first + row + 1).min(keys));

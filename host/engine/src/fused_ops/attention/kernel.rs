@@ -1,8 +1,8 @@
-//! Attention on GPUs: one kernel forward, two backward. A cube computes a tile of queries, or of keys, of one head; a unit has one score of
-//! a pair of tiles.
+//! Attention on GPUs: one kernel forward, two backward. A cube computes a tile of queries, or of keys, of one head; a
+//! unit has one score of a pair of tiles.
 //!
-//! The normalized probabilities are what the second product multiplies, rounded in bf16, so that a first pass over the keys finds the largest
-//! score and the sum of exponentials of each query. All sums have a fixed order.
+//! The normalized probabilities are what the second product multiplies, rounded in bf16, so that a first pass over the
+//! keys finds the largest score and the sum of exponentials of each query. All sums have a fixed order.
 
 use burn::tensor::Shape;
 use burn_cubecl::tensor::CubeTensor;
@@ -22,8 +22,8 @@ use crate::{
 pub(super) const MAX_HEAD_WIDTH: usize = 128;
 /// Most cubes of a launch: devices promise 65,535.
 const MAX_CUBES: usize = 1 << 15;
-/// Attention from the stacked q, k and v, `[batch, block, 3 width]`, and, if it `has_mask`, a factor of each probability,
-/// `[batch, heads, block, block]`.
+/// Attention from the stacked q, k and v, `[batch, block, 3 width]`, and, if it `has_mask`, a factor of each
+/// probability, `[batch, heads, block, block]`.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceAttention {
     /// The extents.

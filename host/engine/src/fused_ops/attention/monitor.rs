@@ -16,8 +16,8 @@ use crate::{
 /// Collects the attention of each layer in the passes of a step.
 #[derive(Debug, Default)]
 pub struct AttentionMonitor {
-    /// Measurements `[heads + 1]` by layer (the number of its weight) and micro-batch: the entropy of each head and the largest
-    /// score.
+    /// Measurements `[heads + 1]` by layer (the number of its weight) and micro-batch: the entropy of each head and the
+    /// largest score.
     measured: RefCell<Vec<(usize, Tensor<1>)>>,
 }
 
@@ -95,8 +95,8 @@ fn summary(micro_batches: &[&[f32]]) -> Option<AttentionStats> {
     })
 }
 
-/// The input of [`AttentionMonitor::record`], from scores with -inf in the future and their softmax, both `[batch, heads, block,
-/// block]`.
+/// The input of [`AttentionMonitor::record`], from scores with -inf in the future and their softmax, both
+/// `[batch, heads, block, block]`.
 #[must_use]
 pub fn measure(scores: Tensor<4>, softmax: Tensor<4>) -> Tensor<1> {
     let [batch, heads, block, _] = softmax.dims();
@@ -112,8 +112,8 @@ pub fn measure(scores: Tensor<4>, softmax: Tensor<4>) -> Tensor<1> {
     Tensor::cat(vec![entropy, scores.max() + lost], 0)
 }
 
-/// The weight of the entropy of query `row` in the mean over `queries`: the inverse of the entropy of a uniform softmax over its
-/// keys.
+/// The weight of the entropy of query `row` in the mean over `queries`: the inverse of the entropy of a uniform softmax
+/// over its keys.
 #[must_use]
 pub fn query_weight(row: usize, queries: usize) -> f32 {
     if row == 0 { 0.0 } else { (1.0 / (((row + 1) as f64).ln() * queries as f64)) as f32 }

@@ -1,4 +1,5 @@
-//! The measurements of attention's softmax on GPUs, from what the forward pass saves of each query: one launch of one cube.
+//! The measurements of attention's softmax on GPUs, from what the forward pass saves of each query: one launch of one
+//! cube.
 
 use burn::tensor::Shape;
 use burn_cubecl::tensor::CubeTensor;
@@ -10,7 +11,8 @@ use crate::{
     fused_ops::device::DeviceFunction,
 };
 
-/// From the numbers of each query, `[batch * heads * block * STATS]`, the entropy of each head and the largest score, `[heads + 1]`.
+/// From the numbers of each query, `[batch * heads * block * STATS]`, the entropy of each head and the largest score,
+/// `[heads + 1]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Summary(pub AttentionShape);
 

@@ -21,8 +21,8 @@ pub(super) fn rounded(x: f32, #[comptime] to_bf16: bool) -> f32 {
     value
 }
 
-/// Loads rows `first ..` of one head, `width` columns wide, from a matrix of `rows` rows that are `stride` apart; zeros behind its end. A
-/// row has one column more in shared memory, so that neighbouring rows begin in different banks.
+/// Loads rows `first ..` of one head, `width` columns wide, from a matrix of `rows` rows that are `stride` apart; zeros
+/// behind its end. A row has one column more in shared memory, so that neighbouring rows begin in different banks.
 #[cube]
 pub(super) fn load(
     to: &mut Shared<[f32]>,

@@ -4,8 +4,8 @@ use multiversion::multiversion;
 
 use super::{exponentials, largest};
 
-/// The cross-entropy of a row of logits and a target, nats, and `log(Z)^2`. Replaces the logits by `share` times the gradient of the first
-/// and `coefficient` times that of the second.
+/// The cross-entropy of a row of logits and a target, nats, and `log(Z)^2`. Replaces the logits by `share` times the
+/// gradient of the first and `coefficient` times that of the second.
 #[multiversion(targets(
     "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
     "x86_64+avx2+bmi1+bmi2+fma"

@@ -84,8 +84,8 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// What precedes the names of the parameters of a file, such as `model.transformer.` or `module._orig_mod.transformer.`: what
-/// precedes its token embedding.
+/// What precedes the names of the parameters of a file, such as `model.transformer.` or
+/// `module._orig_mod.transformer.`: what precedes its token embedding.
 fn prefix(file: &SafeTensors<'_>) -> Result<String, Diagnostic> {
     let of = |key: &str| {
         let prefix = key.strip_suffix(EMBEDDING)?;

@@ -1,5 +1,5 @@
-//! Two slow implementations in f64, written from the definitions: Adam on the code coordinate, and Riemannian Adam with momentum
-//! that is transported. They must agree with each other, and the plugin with both.
+//! Two slow implementations in f64, written from the definitions: Adam on the code coordinate, and Riemannian Adam with
+//! momentum that is transported. They must agree with each other, and the plugin with both.
 
 use super::*;
 
@@ -104,8 +104,8 @@ impl State {
     }
 }
 
-/// Fifty steps of 0.7 codes from weights all over the format; returns the largest difference, in codes, of the plugin to
-/// the references, and of the references to each other.
+/// Fifty steps of 0.7 codes from weights all over the format; returns the largest difference, in codes, of the plugin
+/// to the references, and of the references to each other.
 fn run(line: Line, given: &[(&str, ConfigValue)]) -> [f64; 2] {
     let optimizer = manifold(given);
     let spec = FormatSpec::Minifloat(line.format);

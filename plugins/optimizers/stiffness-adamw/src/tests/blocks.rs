@@ -123,8 +123,8 @@ fn power_zero_is_adamw_to_the_bit_under_any_scales() {
     }
 }
 
-/// A block that rounds to zero has a scale of E8M0's or E4M3's smallest number: its elements step as by AdamW, and the others as
-/// without it. No kernels are launched for it.
+/// A block that rounds to zero has a scale of E8M0's or E4M3's smallest number: its elements step as by AdamW, and the
+/// others as without it. No kernels are launched for it.
 #[test]
 fn power_leaves_blocks_of_zeros_out() {
     let (e4m3, blocks, width) = (&specs()[4], Blocks::consecutive(45), 45);

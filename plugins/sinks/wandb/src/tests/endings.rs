@@ -27,8 +27,8 @@ fn comes_back(fault: &Fault, after: Duration, rig: fn(&Server) -> Rig) {
     assert_eq!(server.run().exits.last(), Some(&0));
 }
 
-/// Each outage, ended after each of these times. Cases run at once, because most of their time is waiting. One that fails runs
-/// again alone, at most twice: the machine is less loaded then, and an error in the code fails each time.
+/// Each outage, ended after each of these times. Cases run at once, because most of their time is waiting. One that
+/// fails runs again alone, at most twice: the machine is less loaded then, and an error in the code fails each time.
 fn each_outage(ends: impl Iterator<Item = Duration> + Clone, rig: fn(&Server) -> Rig) {
     let start = |(fault, after): (Fault, Duration)| thread::spawn(move || comes_back(&fault, after, rig));
     let cases = OUTAGES.into_iter().flat_map(|fault| ends.clone().map(move |after| (fault.clone(), after)));
@@ -44,7 +44,8 @@ fn each_outage(ends: impl Iterator<Item = Duration> + Clone, rig: fn(&Server) ->
 const OUTAGES: [Fault; 4] =
     [Fault::Drop, Fault::Hang, Fault::Status(503, ""), Fault::Status(429, "Retry-After: 60")];
 
-/// The time at the end is 6 s here, and the server is back after each tenth of it. A shorter time would test the machine's load.
+/// The time at the end is 6 s here, and the server is back after each tenth of it. A shorter time would test the
+/// machine's load.
 #[test]
 #[ignore = "--all: W&B outages"]
 fn a_server_that_is_back_at_any_tenth_of_the_end_gets_all() {

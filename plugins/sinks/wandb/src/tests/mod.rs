@@ -1,7 +1,7 @@
 //! The sink through its trait, against servers that keep the rules and break the network.
 //!
-//! `server` is the strict server of this crate; `mock` drives another one, in Python, where `ALTGRAD_WANDB_MOCK` names it,
-//! and `official` the official client, where `ALTGRAD_WANDB_PYTHON` names a Python that has it.
+//! `server` is the strict server of this crate; `mock` drives another one, in Python, where `ALTGRAD_WANDB_MOCK` names
+//! it, and `official` the official client, where `ALTGRAD_WANDB_PYTHON` names a Python that has it.
 #![allow(clippy::unwrap_used)]
 
 mod disk;

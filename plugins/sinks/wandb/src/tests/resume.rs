@@ -182,7 +182,8 @@ fn a_run_of_others_is_continued_only_if_that_was_said() {
     assert!(error.message.contains("no run `other`"), "{error}");
 }
 
-/// The spool of a run that the server has whole is deleted. The run may be uploaded again, resumed from its end, and from before.
+/// The spool of a run that the server has whole is deleted. The run may be uploaded again, resumed from its end, and
+/// from before.
 #[test]
 fn a_finished_spool_is_deleted_and_the_run_goes_on() {
     for run_id in ["", "chosen"] {

@@ -1,4 +1,5 @@
-//! The server of a run: an upload sends the run to no other, and an upload or a resume without a named server continues there.
+//! The server of a run: an upload sends the run to no other, and an upload or a resume without a named server continues
+//! there.
 
 use super::{
     server::{Fault, Server},

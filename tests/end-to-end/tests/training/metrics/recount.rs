@@ -1,5 +1,5 @@
-//! Metrics, counted in another way: nearest values by search through a format's table, distances by counting its values,
-//! from the weights that a run began and ended with.
+//! Metrics, counted in another way: nearest values by search through a format's table, distances by counting its
+//! values, from the weights that a run began and ended with.
 
 use std::{collections::BTreeMap, fs};
 
