@@ -17,6 +17,7 @@ use std::{
     env, fs, io,
     path::{Path, PathBuf},
     process::{Command, ExitCode, ExitStatus},
+    thread,
 };
 
 const USAGE: &str = "\
@@ -96,6 +97,10 @@ fn test(args: &[String]) -> Result<u8, io::Error> {
         command.args(["--lib", "--bins", "--tests"]);
     }
     command.arg("--").args(of_tests.iter().skip(1));
+    // Runs wait for the disk more than half of their time.
+    if let (None, Ok(cores)) = (env::var_os("RUST_TEST_THREADS"), thread::available_parallelism()) {
+        command.env("RUST_TEST_THREADS", (3 * cores.get()).to_string());
+    }
     if all {
         command.args(["--include-ignored", "--skip", "on_demand"]).env("ALTGRAD_ALL", "1");
         if env::var_os("ALTGRAD_FUZZ_CASES").is_none() {

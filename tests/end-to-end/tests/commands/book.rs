@@ -78,6 +78,7 @@ fn the_schema_takes_every_key_of_a_resolved_run_file() {
     assert_eq!(schema["properties"]["train"]["properties"]["lr"]["default"], 1e-3);
 }
 
+/// A check takes steps of the run, here of one sequence.
 #[test]
 fn every_run_file_of_the_pages_is_accepted() {
     let bench = Bench::new();
@@ -88,7 +89,8 @@ fn every_run_file_of_the_pages_is_accepted() {
         let run_files = blocks(&text, "toml").into_iter().filter(|block| !is_other(block));
         for block in run_files {
             bench.write("example.toml", block);
-            let outcome = bench.host(&["check", "example.toml", "--device", "cpu"]);
+            let outcome =
+                bench.host(&["check", "example.toml", "--device", "cpu", "--set", "data.batch_size=1"]);
             assert_eq!(outcome.code, 0, "{page}:\n{block}\n{}", outcome.stderr);
             checked += 1;
         }

@@ -219,7 +219,7 @@ fn run_files_of_prepared_bins_pass_their_check() {
         })
         .collect();
     for file in &files {
-        let outcome = bench.host(&["check", file]);
+        let outcome = bench.host(&["check", file, "--set", "data.batch_size=1"]);
         assert_eq!(outcome.code, 0, "{file}: {}", outcome.stderr);
     }
     assert_eq!(files.len(), 3);

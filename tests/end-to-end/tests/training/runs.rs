@@ -339,7 +339,7 @@ fn an_interrupted_run_without_a_checkpoint_of_its_last_step_says_so() {
     assert_eq!((&status["status"], &status["not_finite"]), (&"interrupted".into(), &true.into()));
 }
 
-/// Each check takes steps of the run: all files in `cargo xtask test --all`, otherwise a third of them.
+/// Each check takes steps of the run: of all files in `cargo xtask test --all`, otherwise of a third of them, with one sequence a step.
 #[test]
 fn every_run_file_of_the_project_passes_its_check() {
     let folders = ["../../../configs", "../../../configs/small", "../../../configs/optimizers"];
@@ -353,7 +353,11 @@ fn every_run_file_of_the_project_passes_its_check() {
         let shown = path.display().to_string();
         let text = fs::read_to_string(path).unwrap();
         let is_matrix = text.contains("\n[axes]\n") || text.contains("\n[[axes.");
-        let args = if is_matrix { vec!["sweep", &shown, "--check"] } else { vec!["check", &shown] };
+        let args = if is_matrix {
+            vec!["sweep", &shown, "--check"]
+        } else {
+            vec!["check", &shown, "--set", "data.batch_size=1"]
+        };
         let outcome = bench.host(&args);
         assert_eq!(outcome.code, 0, "{shown}: {}", outcome.stderr);
     }
