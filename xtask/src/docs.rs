@@ -5,11 +5,12 @@ use std::{fs, io, process::Command};
 use crate::{DEV, root, stage};
 
 /// Pages, and the host's argument that prints each.
-const PAGES: [(&str, &str); 4] = [
+const PAGES: [(&str, &str); 5] = [
     ("run-file.md", "run-file"),
     ("commands.md", "commands"),
     ("metrics.md", "metrics"),
     ("plugin-options.md", "plugin-options"),
+    ("cast-properties.md", "cast-properties"),
 ];
 
 pub fn run(args: &[String]) -> Result<u8, io::Error> {

@@ -269,6 +269,26 @@ impl Prepared {
         &self.scaled
     }
 
+    /// The encode and decode scale of each element, row-major.
+    pub(crate) fn scales_of_elements(&self) -> Vec<[f32; 2]> {
+        let mut scales = vec![[0.0; 2]; self.scaled.len()];
+        for (block, range) in self.layout.runs() {
+            scales[range].fill([self.scales[block].encode, self.scales[block].decode]);
+        }
+        scales
+    }
+
+    /// The indices of each block's elements.
+    pub(crate) fn blocks(&self) -> Vec<Vec<usize>> {
+        let mut blocks = vec![Vec::new(); self.layout.count()];
+        self.layout.runs().for_each(|(block, range)| blocks[block].extend(range));
+        blocks
+    }
+
+    pub(crate) fn scaled_mut(&mut self) -> &mut [f32] {
+        &mut self.scaled
+    }
+
     /// The values of the codes that the scaled elements were rounded to. A zero has the sign of its element, also where
     /// the format has one zero only.
     ///

@@ -48,6 +48,7 @@ mod grid;
 mod hadamard;
 mod overflow;
 mod powers;
+pub mod proof;
 mod rounding;
 mod scale_rule;
 mod scale_storage;

@@ -43,6 +43,11 @@ impl ScaleType {
         self.value(self.last())
     }
 
+    /// All numbers, ascending.
+    pub(crate) fn values(self) -> impl Iterator<Item = f32> {
+        (0..=self.last()).map(move |code| self.value(code))
+    }
+
     /// The value of a code up to the last.
     pub(crate) fn value(self, code: u8) -> f32 {
         let (m, code) = (i32::from(self.significand_bits), i32::from(code));

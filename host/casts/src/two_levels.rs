@@ -77,7 +77,7 @@ impl Scaling {
 
     /// The scale of the stored number nearest to `ratio`.
     #[inline(always)]
-    fn byte_of(&self, range: &Range, ratio: f32, tensor: Option<&TensorScale>) -> BlockScale {
+    pub(crate) fn byte_of(&self, range: &Range, ratio: f32, tensor: Option<&TensorScale>) -> BlockScale {
         let ratio = ratio.max(self.floor as f32);
         let (mut code, mut stored) = match self.storage {
             Storage::Minifloat(own) => own.round(ratio, self.round_up),

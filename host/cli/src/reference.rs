@@ -27,6 +27,8 @@ enum Page {
     Metrics,
     /// Every option of the plugins beside the executable, as Markdown.
     PluginOptions,
+    /// The properties of the casts of all recipes, as Markdown.
+    CastProperties,
 }
 
 /// Columns of the help texts: the same on every terminal.
@@ -39,6 +41,7 @@ pub(super) fn run(args: &ReferenceArgs) -> Result<ExitCode, Diagnostic> {
         Page::Commands => commands(),
         Page::Metrics => altgrad_metrics::reference::markdown(),
         Page::PluginOptions => super::plugins::reference()?,
+        Page::CastProperties => super::casts::properties::page()?,
     };
     // One line break is the macro's.
     println!("{}", page.trim_end());

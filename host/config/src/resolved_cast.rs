@@ -49,9 +49,15 @@ impl ResolvedCast {
     /// The cast, without its format.
     #[must_use]
     pub fn cast(&self) -> Cast {
+        self.section().cast()
+    }
+
+    /// The cast as text has it.
+    #[must_use]
+    pub fn section(&self) -> CastSection {
         let fields = &self.fields;
-        let section = CastSection {
-            format: String::new(),
+        CastSection {
+            format: self.format().unwrap_or_default().to_owned(),
             rounding: fields.rounding.unwrap_or(CastRoundingChoice::NearestEven),
             random_bits: fields.random_bits,
             random_mode: fields.random_mode.unwrap_or(RandomModeChoice::A),
@@ -62,8 +68,7 @@ impl ResolvedCast {
                 Some(TransformChoice::None) | None => None,
             },
             scaling: fields.scaling.unwrap_or_default().cast_scaling(),
-        };
-        section.cast()
+        }
     }
 
     /// The source, for a second use. Values of the first use that no format rounds anew are reused.

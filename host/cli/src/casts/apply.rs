@@ -158,7 +158,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, Diagnostic> {
 }
 
 /// A cast that the format or the matrix does not allow, at the key that it is about.
-fn refusal(error: &CastError, source: &Source) -> Diagnostic {
+pub(super) fn refusal(error: &CastError, source: &Source) -> Diagnostic {
     let message = error.to_string();
     let diagnostic = Diagnostic::config(message.as_str());
     let placed = match (error, message.split('`').nth(1)) {
