@@ -42,6 +42,7 @@ mod blocks;
 mod candidates;
 mod cast;
 mod choice;
+pub mod design;
 mod error;
 mod few_bits;
 mod grid;

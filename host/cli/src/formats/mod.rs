@@ -1,5 +1,7 @@
-//! `formats list | show | table | quantize`: the loaded number formats, for people and for cross-checks.
+//! `formats list | show | table | quantize | design`: the loaded number formats, for people and for cross-checks.
 
+mod design;
+mod observations;
 mod quantize;
 mod show;
 
@@ -24,10 +26,18 @@ pub(super) enum FormatsCommand {
     Table(TableArgs),
     /// Rounds a file of raw little-endian f32 to a format, for comparison with another implementation.
     Quantize(quantize::QuantizeArgs),
+    /// Computes the table of values that is best for observed tensors.
+    ///
+    /// The tensors are those of a run with `[observe]`: counts of elements over the largest magnitude of their block,
+    /// on a fine logarithmic grid. The table is made from every second observed step and compared on the others with
+    /// the formats of the same width. Its blocks have an f32 scale, by which the largest magnitude becomes 1. The
+    /// command writes the format as a file, and with a run the matrix file of a test with five paired seeds. The page
+    /// Numerics, section 1.6, defines the objectives.
+    Design(design::DesignArgs),
 }
 
 /// Where the plugins are.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct FolderArgs {
     /// Folder of plugin libraries; by default `plugins` beside the executable.
     #[arg(long, value_name = "DIR")]
@@ -35,7 +45,7 @@ pub(crate) struct FolderArgs {
 }
 
 impl FolderArgs {
-    fn registry(&self) -> Result<Registry, Diagnostic> {
+    pub(super) fn registry(&self) -> Result<Registry, Diagnostic> {
         let dir = self.plugins.as_ref().map(|dir| dir.display().to_string());
         Registry::open(&PluginsSection { dir, ..PluginsSection::default() })
     }
@@ -73,6 +83,7 @@ pub(super) fn run(command: FormatsCommand) -> Result<ExitCode, Diagnostic> {
         FormatsCommand::Show(args) => show::run(&args),
         FormatsCommand::Table(args) => table(&args),
         FormatsCommand::Quantize(args) => quantize::run(&args),
+        FormatsCommand::Design(args) => design::run(&args),
     }
 }
 

@@ -1,11 +1,12 @@
 //! The effect that formats would have on the tensors of a step: by role, and by site.
 
+use altgrad_casts::design::LogGrid;
 use altgrad_metrics::{
-    FormatName, Layer, MetricDefinition, MetricId, MetricRecord, Over, Role, Statistic,
+    FormatName, Histogram, Layer, MetricDefinition, MetricId, MetricRecord, Over, Role, Statistic,
     families::{
         observation::{
-            OBSERVED_AMAX, OBSERVED_KURTOSIS, OBSERVED_OVERFLOW, OBSERVED_RANGE, OBSERVED_SQNR,
-            OBSERVED_UNDERFLOW, OBSERVED_ZEROED_MASS,
+            OBSERVED_AMAX, OBSERVED_KURTOSIS, OBSERVED_OVERFLOW, OBSERVED_RANGE, OBSERVED_RELATIVE,
+            OBSERVED_SQNR, OBSERVED_UNDERFLOW, OBSERVED_ZEROED_MASS,
         },
         rounding::{OVERFLOW_RATE, SQNR_DB, UNDERFLOW_RATE},
     },
@@ -52,7 +53,7 @@ impl MetricFamily for ObservationFamily {
         let of = |group: Group| {
             let (tensors, formats) = group.statistics(sites);
             let ids = tensors.into_iter().map(|(id, _)| id).chain(formats.into_iter().map(|(id, ..)| id));
-            ids.collect::<Vec<_>>()
+            ids.chain(group.relative()).collect::<Vec<_>>()
         };
         groups(sites, &[]).into_iter().flat_map(of).collect()
     }
@@ -70,6 +71,10 @@ impl MetricFamily for ObservationFamily {
             }
             for (id, format, value) in formats {
                 record.push_some(id, seen.formats.get(format).and_then(value));
+            }
+            if let Some(id) = group.relative() {
+                let counts = seen.relative.counts().to_vec();
+                record.histograms.push(Histogram { id, edges: LogGrid::edges(), counts });
             }
         }
     }
@@ -92,6 +97,12 @@ type OfFormat = (MetricId, usize, fn(&FormatObservation) -> Option<f64>);
 impl Group {
     fn id(&self, definition: &'static MetricDefinition, format: Option<FormatName>) -> MetricId {
         Statistic { format, ..Statistic::new(definition) }.of_role(self.role).over(self.over.clone())
+    }
+
+    /// The distribution of relative values, if the group is a role.
+    fn relative(&self) -> Option<MetricId> {
+        let id = self.id(&OBSERVED_RELATIVE, None);
+        id.definition().has(id.scope()).then_some(id)
     }
 
     /// The metrics of the group with their formulas; those of formats with the format's place.

@@ -8,6 +8,7 @@
 use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 
 use altgrad_base::diagnostic::Diagnostic;
+use altgrad_casts::design::LogGrid;
 use altgrad_metrics::FormatName;
 use altgrad_plugin_api::RandomKey;
 use burn::tensor::{Gradients as Tape, Tensor};
@@ -56,6 +57,8 @@ pub struct SiteObservation {
     pub smallest: Option<f32>,
     /// Sums of powers.
     pub powers: PowerSums,
+    /// Counts of elements over the largest magnitude of their block.
+    pub relative: LogGrid,
     /// By format.
     pub formats: Vec<FormatObservation>,
 }
@@ -77,6 +80,7 @@ impl SiteObservation {
         self.amax = self.amax.max(other.amax);
         self.smallest = self.smallest.into_iter().chain(other.smallest).reduce(f32::min);
         self.powers.add(&other.powers);
+        self.relative.add(&other.relative);
         self.formats.resize(self.formats.len().max(other.formats.len()), FormatObservation::default());
         for (own, other) in self.formats.iter_mut().zip(&other.formats) {
             own.unscaled.merge(&other.unscaled);
@@ -103,16 +107,20 @@ impl SiteObservation {
             amax,
             smallest: smallest.is_finite().then_some(smallest),
             powers: collector.histogram()?.powers,
+            relative: relative(&values, x.dims(), formats),
             formats: formats.iter().map(of).collect::<Result<_, Diagnostic>>()?,
         })
     }
 
     /// The observation of the transposed matrix `x`, from that of the matrix: only scales distinguish rows and columns.
     fn turned(mut self, x: &Tensor<2>, formats: &[ObservedFormat]) -> Result<Self, Diagnostic> {
+        if formats.iter().all(|format| format.cast.has_one_scale()) {
+            return Ok(self);
+        }
+        let values = values_of(x)?;
+        self.relative = relative(&values, x.dims(), formats);
         for (seen, format) in self.formats.iter_mut().zip(formats) {
-            if !format.cast.has_one_scale() {
-                (seen.scaled, seen.zeroed) = format.scaled(x, &values_of(x)?)?;
-            }
+            (seen.scaled, seen.zeroed) = format.scaled(x, &values)?;
         }
         Ok(self)
     }
@@ -127,6 +135,16 @@ impl ObservedFormat {
         let zeroed = ZeroedMass::of(values, &values_of(&rounded.values)?);
         Ok((rounded.stats.read()?, zeroed))
     }
+}
+
+/// The elements of a matrix of rows and columns over the largest magnitude of their block. The assumed casts have the
+/// same blocks.
+fn relative(values: &[f32], [rows, columns]: [usize; 2], formats: &[ObservedFormat]) -> LogGrid {
+    let cast = formats.first().map(|format| &format.cast).filter(|cast| !cast.has_one_scale());
+    let tile = cast.map_or([rows, columns], |cast| cast.arrangement().tile);
+    let mut grid = LogGrid::default();
+    grid.add_matrix(values, columns, tile);
+    grid
 }
 
 /// The elements, row by row.

@@ -2,7 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
-    definition::{Due, FamilyDefinition, MetricDefinition, Scope, Unit, ValueRange},
+    definition::{Due, FamilyDefinition, MetricDefinition, Scope, Unit, ValueRange, ValueShape},
     family::Family,
     report_use::ReportUse,
     role::Role,
@@ -54,6 +54,16 @@ metrics! {
         name: "observe/kurtosis",
         range: ValueRange::AtLeast(1),
         scopes: &[Scope::RoleAndLayer],
+        report: ReportUse::NONE,
+        ..OBSERVATION
+    };
+    /// Counts of finite elements over the largest magnitude of their block, as `observe.block` defines blocks, from -1
+    /// to 1: 64 bins in each of 24 binades, and one each for smaller magnitudes, -1 and 1. Blocks of zeros do not
+    /// count. `formats design` reads it.
+    OBSERVED_RELATIVE = {
+        name: "observe/relative",
+        shape: ValueShape::Distribution,
+        scopes: &[Scope::Role],
         report: ReportUse::NONE,
         ..OBSERVATION
     };

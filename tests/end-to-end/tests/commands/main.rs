@@ -19,6 +19,7 @@ mod live;
 mod live_page;
 mod outputs;
 mod page_controls;
+mod prove;
 mod report;
 mod sample;
 mod start;
