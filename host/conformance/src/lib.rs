@@ -234,6 +234,15 @@ fn say_if_skipped(check: &str, subject: &str, verdict: Verdict) {
     }
 }
 
+/// The plugins of the READMEs are compiled.
+#[cfg(doctest)]
+mod readmes {
+    #[doc = include_str!("../../../README.md")]
+    struct OfTheProject;
+    #[doc = include_str!("../../../plugin-api/README.md")]
+    struct OfPluginApi;
+}
+
 #[cfg(test)]
 mod tests {
     /// The names of a suite.
