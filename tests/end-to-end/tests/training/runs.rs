@@ -339,7 +339,8 @@ fn an_interrupted_run_without_a_checkpoint_of_its_last_step_says_so() {
     assert_eq!((&status["status"], &status["not_finite"]), (&"interrupted".into(), &true.into()));
 }
 
-/// Each check takes steps of the run: of all files in `cargo xtask test --all`, otherwise of a third of them, with one sequence a step.
+/// Each check takes steps of the run: of all files in `cargo xtask test --all`, otherwise of a third of them, with one
+/// sequence a step.
 #[test]
 fn every_run_file_of_the_project_passes_its_check() {
     let folders = ["../../../configs", "../../../configs/small", "../../../configs/optimizers"];
