@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 /// `altgrad-host alerts`.
 #[derive(Debug, Subcommand)]
 pub(super) enum AlertsCommand {
-    /// Evaluates the alerts of recorded runs, once per kind and run, and scores them against unquantized twins.
+    /// Evaluates the alerts of recorded runs, once per kind and run, and scores them against unquantized runs.
     ///
-    /// Thresholds are those of each run's `config.toml`, unless `--set` overrides them. `--twin` classifies runs as
-    /// healthy or failing by a comparison of their training loss with that of a twin, the run of the same seed, data,
-    /// model and length among those that `--twin` names. A run fails if the median of its last 40 losses ends more than
-    /// 5 % above the twin's, or if its loss stops being finite.
+    /// Thresholds are those of each run's `config.toml`, unless `--set` overrides them. `--baseline` classifies runs as
+    /// healthy or failing. It compares the training loss of each with that of its baseline, the run of the same seed,
+    /// data, model and length among those that `--baseline` names. A run fails if the median of its last 40 losses ends
+    /// more than 5 % above the baseline's, or if its loss stops being finite.
     Evaluate(EvaluateArgs),
 }
 
@@ -34,9 +34,9 @@ pub(super) struct EvaluateArgs {
     /// A key of `[alerts]`: `--set kurtosis_growth=30`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Names of the unquantized twins; `*` matches any characters.
-    #[arg(long, value_name = "NAME")]
-    twin: Option<String>,
+    /// Names of the unquantized runs; `*` matches any characters.
+    #[arg(long, alias = "twin", value_name = "NAME")]
+    baseline: Option<String>,
     /// Writes one JSON object: each run with its outcome and alerts, and the score.
     #[arg(long)]
     json: bool,
@@ -65,17 +65,17 @@ pub(super) fn run(command: &AlertsCommand) -> Result<ExitCode, Diagnostic> {
         return Err(Diagnostic::config("no readable run was found in the named paths")
             .hint("name run folders with a `metrics.csv`, or folders of such"));
     }
-    let twins = match &args.twin {
-        Some(twin) => alert_score::twins(&found.runs, twin),
+    let baselines = match &args.baseline {
+        Some(baseline) => alert_score::baselines(&found.runs, baseline),
         None => vec![None; found.runs.len()],
     };
-    if let Some(twin) = args.twin.as_ref().filter(|_| twins.iter().all(Option::is_none)) {
-        return Err(Diagnostic::config(format!("no run has a twin called `{twin}`"))
-            .at("--twin")
-            .hint("a twin has the same seed, data, model and length"));
+    if let Some(baseline) = args.baseline.as_ref().filter(|_| baselines.iter().all(Option::is_none)) {
+        return Err(Diagnostic::config(format!("no run has a baseline called `{baseline}`"))
+            .at("--baseline")
+            .hint("a baseline has the same seed, data, model and length"));
     }
-    let outcomes = alert_score::outcomes(&twins, &replays);
-    let score = args.twin.is_some().then(|| Score::of(&replays, &outcomes));
+    let outcomes = alert_score::outcomes(&baselines, &replays);
+    let score = args.baseline.is_some().then(|| Score::of(&replays, &outcomes));
     let runs = found.runs.iter().zip(replays).zip(outcomes);
     let runs: Vec<_> = runs.map(|((run, replay), outcome)| Evaluated { run, replay, outcome }).collect();
     if args.json {
@@ -89,7 +89,8 @@ pub(super) fn run(command: &AlertsCommand) -> Result<ExitCode, Diagnostic> {
 }
 
 fn table(runs: &[Evaluated<'_>]) -> Table {
-    let columns = ["run", "loss / twin", "fails from step", "first alert", "step", "others, and information"];
+    let columns =
+        ["run", "loss / baseline", "fails from step", "first alert", "step", "others, and information"];
     let mut table = Table::new("alerts", "Alerts", &columns);
     let step = |step: Option<u64>| Cell::number(step.map(|step| step as f64), Digits::Fixed(0));
     for Evaluated { run, replay, outcome } in runs {
@@ -124,11 +125,11 @@ fn to_json(evaluated: &Evaluated<'_>, runs: &[Run]) -> Value {
         });
         alerts.collect::<Vec<_>>()
     });
-    let twin = outcome.as_ref().map(|outcome| runs[outcome.twin].name.clone());
+    let baseline = outcome.as_ref().map(|outcome| runs[outcome.baseline].name.clone());
     json!({
         "run": run.name,
         "folder": run.path,
-        "twin": twin,
+        "twin": baseline,
         "ratio": outcome.as_ref().and_then(|outcome| outcome.ratio),
         "fails_from": outcome.as_ref().and_then(|outcome| outcome.fails_from),
         "alerts": alerts,

@@ -110,7 +110,7 @@ impl InitArgs {
         let answers = context! {
             lr, min_lr,
             question => self.question(),
-            twin => format!("{optimizer}{text}"),
+            baseline => format!("{optimizer}{text}"),
             file => file.display().to_string(),
             dataset => quoted(&dataset),
             optimizer => quoted(&self.optimizer),

@@ -80,7 +80,7 @@ fn table(runs: &[LiveRun], columns: u16) -> Table {
         "loss",
         "so far",
         "held out",
-        "minus twin",
+        "minus baseline",
         "tokens/s",
         "left",
         "alerts",

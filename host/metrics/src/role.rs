@@ -4,17 +4,17 @@
 /// elsewhere in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// The layer's weight, `[out, in]`, in the product of the output, and in second uses.
+    /// The layer's weight, `[out, in]`, as an operand of fprop, and by default of dgrad.
     Weight,
-    /// The layer's input, `[tokens, in]`, in the product of the output, and in second uses.
+    /// The layer's input, `[tokens, in]`, as an operand of fprop, and by default of wgrad.
     Activation,
-    /// The gradient of the layer's output, `[tokens, out]`, in the product of the input's gradient, and in second uses.
+    /// The gradient of the layer's output, `[tokens, out]`, as an operand of dgrad, and by default of wgrad.
     Grad,
-    /// The weight in the product of the input's gradient, if this use has a cast of its own.
+    /// The weight as an operand of dgrad, if it has a cast of its own there.
     WeightDgrad,
-    /// The input in the product of the weight's gradient, if this use has a cast of its own.
+    /// The input as an operand of wgrad, if it has a cast of its own there.
     ActivationWgrad,
-    /// The output's gradient in the product of the weight's gradient, if this use has a cast of its own.
+    /// The output's gradient as an operand of wgrad, if it has a cast of its own there.
     GradWgrad,
     /// The gradient of the weight.
     WeightGrad,
@@ -155,22 +155,18 @@ impl Role {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Weight => {
-                "The layer's weight, `[out, in]`, in the product of the output, and in second uses."
+                "The layer's weight, `[out, in]`, as an operand of fprop, and by default of dgrad."
             }
             Self::Activation => {
-                "The layer's input, `[tokens, in]`, in the product of the output, and in second uses."
+                "The layer's input, `[tokens, in]`, as an operand of fprop, and by default of wgrad."
             }
             Self::Grad => {
-                "The gradient of the layer's output, `[tokens, out]`, in the product of the input's gradient, and in second uses."
+                "The gradient of the layer's output, `[tokens, out]`, as an operand of dgrad, and by default of wgrad."
             }
-            Self::WeightDgrad => {
-                "The weight in the product of the input's gradient, if this use has a cast of its own."
-            }
-            Self::ActivationWgrad => {
-                "The input in the product of the weight's gradient, if this use has a cast of its own."
-            }
+            Self::WeightDgrad => "The weight as an operand of dgrad, if it has a cast of its own there.",
+            Self::ActivationWgrad => "The input as an operand of wgrad, if it has a cast of its own there.",
             Self::GradWgrad => {
-                "The output's gradient in the product of the weight's gradient, if this use has a cast of its own."
+                "The output's gradient as an operand of wgrad, if it has a cast of its own there."
             }
             Self::WeightGrad => "The gradient of the weight.",
             Self::Qkv => {

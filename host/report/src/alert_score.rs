@@ -1,8 +1,8 @@
-//! Accuracy of alerts: each run is compared with its unquantized twin, to count failing runs with an alert and healthy
-//! runs without.
+//! Accuracy of alerts: each run is compared with its unquantized baseline, to count failing runs with an alert and
+//! healthy runs without.
 //!
-//! A twin has the same seed, data, model and length. The losses of both are compared by the median of their last
-//! [`WINDOW`] training losses. A run fails if its median ends more than [`MARGIN`] above its twin's, or if its loss
+//! A baseline has the same seed, data, model and length. The losses of both are compared by the median of their last
+//! [`WINDOW`] training losses. A run fails if its median ends more than [`MARGIN`] above its baseline's, or if its loss
 //! stops being finite; all others are healthy. The failure begins at the step from which on the median stays that much
 //! above.
 
@@ -15,30 +15,32 @@ use super::{alert_replay::AlertReplay, run::Run, sets};
 
 /// Steps of a median.
 pub const WINDOW: usize = 40;
-/// A run fails if its median loss exceeds its twin's by more than this share.
+/// A run fails if its median loss exceeds its baseline's by more than this share.
 pub const MARGIN: f64 = 0.05;
-/// The outcome of a run, compared with its twin.
+/// The outcome of a run, compared with its baseline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ScoredRun {
-    /// Number of the twin among the runs.
-    pub twin: usize,
-    /// Last median of the loss over the twin's; missing if the loss is not finite.
+    /// Number of the baseline among the runs.
+    pub baseline: usize,
+    /// Last median of the loss over the baseline's; missing if the loss is not finite.
     pub ratio: Option<f64>,
     /// The step at which the failure begins; missing for a healthy run.
     pub fails_from: Option<u64>,
 }
 
 impl ScoredRun {
-    fn of(twin: usize, own: &[(u64, f64)], of_twin: &[(u64, f64)]) -> Option<Self> {
+    fn of(baseline: usize, own: &[(u64, f64)], of_baseline: &[(u64, f64)]) -> Option<Self> {
         let not_finite = own.iter().find(|(_, loss)| !loss.is_finite()).map(|(step, _)| *step);
-        let of_twin: BTreeMap<u64, f64> = medians(of_twin).into_iter().collect();
+        let of_baseline: BTreeMap<u64, f64> = medians(of_baseline).into_iter().collect();
         let ratios = medians(own);
-        let ratios: Vec<(u64, f64)> =
-            ratios.into_iter().filter_map(|(step, loss)| Some((step, loss / of_twin.get(&step)?))).collect();
+        let ratios: Vec<(u64, f64)> = ratios
+            .into_iter()
+            .filter_map(|(step, loss)| Some((step, loss / of_baseline.get(&step)?)))
+            .collect();
         let above = ratios.iter().rev().take_while(|(_, ratio)| *ratio > 1.0 + MARGIN).last();
         let fails_from = above.map(|(step, _)| *step).into_iter().chain(not_finite).min();
         let ratio = ratios.last().map(|(_, ratio)| *ratio).filter(|_| not_finite.is_none());
-        (ratio.is_some() || not_finite.is_some()).then_some(Self { twin, ratio, fails_from })
+        (ratio.is_some() || not_finite.is_some()).then_some(Self { baseline, ratio, fails_from })
     }
 }
 
@@ -52,33 +54,34 @@ fn medians(losses: &[(u64, f64)]) -> Vec<(u64, f64)> {
     losses[..finite].windows(WINDOW).filter_map(of_window).collect()
 }
 
-/// The twin of each run among those named `twin`, where `*` matches any characters; a run has none if the named runs of
-/// its seed, data, model and length are not exactly one.
+/// The baseline of each run among those named `baseline`, where `*` matches any characters; a run has none if the named
+/// runs of its seed, data, model and length are not exactly one.
 #[must_use]
-pub fn twins(runs: &[Run], twin: &str) -> Vec<Option<usize>> {
-    let named = wildmatch::WildMatch::new(twin);
+pub fn baselines(runs: &[Run], baseline: &str) -> Vec<Option<usize>> {
+    let named = wildmatch::WildMatch::new(baseline);
     let keys: Vec<_> = runs.iter().map(|run| (run.seed(), sets::set_keys(&run.config))).collect();
-    let twin_of = |own: usize| {
-        let mut twins = (0..runs.len()).filter(|at| named.matches(&runs[*at].name) && keys[*at] == keys[own]);
-        twins.next().filter(|_| twins.next().is_none())
+    let baseline_of = |own: usize| {
+        let mut baselines =
+            (0..runs.len()).filter(|at| named.matches(&runs[*at].name) && keys[*at] == keys[own]);
+        baselines.next().filter(|_| baselines.next().is_none())
     };
-    (0..runs.len()).map(twin_of).collect()
+    (0..runs.len()).map(baseline_of).collect()
 }
 
-/// The outcome of each run; `None` without a twin, or with less than a window of common steps.
+/// The outcome of each run; `None` without a baseline, or with less than a window of common steps.
 #[must_use]
-pub fn outcomes(twins: &[Option<usize>], replays: &[Option<AlertReplay>]) -> Vec<Option<ScoredRun>> {
-    let outcome = |(own, twin): (usize, &Option<usize>)| {
-        let (twin, replay) = ((*twin)?, replays[own].as_ref()?);
-        ScoredRun::of(twin, &replay.losses, &replays[twin].as_ref()?.losses)
+pub fn outcomes(baselines: &[Option<usize>], replays: &[Option<AlertReplay>]) -> Vec<Option<ScoredRun>> {
+    let outcome = |(own, baseline): (usize, &Option<usize>)| {
+        let (baseline, replay) = ((*baseline)?, replays[own].as_ref()?);
+        ScoredRun::of(baseline, &replay.losses, &replays[baseline].as_ref()?.losses)
     };
-    twins.iter().enumerate().map(outcome).collect()
+    baselines.iter().enumerate().map(outcome).collect()
 }
 
 /// The score of a set of runs. Alerts are warnings and errors; information does not count.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Score {
-    /// Runs that are healthy compared with their twin.
+    /// Runs that are healthy compared with their baseline.
     pub healthy: usize,
     /// Kinds of alerts that healthy runs raised, each counted once per run.
     pub false_alarms: usize,
@@ -154,7 +157,7 @@ impl Score {
             lines.push(format!("alerts in healthy runs: {}", kinds(&self.false_by_kind)));
         }
         lines.push(format!(
-            "{} failing runs: {} raised an alert, {} of them before the loss was {:.0} % above the twin's",
+            "{} failing runs: {} raised an alert, {} of them before the loss was {:.0} % above the baseline's",
             self.failing,
             self.detected,
             self.detected_before,
@@ -186,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_run_fails_from_the_step_where_its_median_stays_above() {
-        assert_eq!(outcome(|_| 2.0), Some(ScoredRun { twin: 0, ratio: Some(1.0), fails_from: None }));
+        assert_eq!(outcome(|_| 2.0), Some(ScoredRun { baseline: 0, ratio: Some(1.0), fails_from: None }));
         assert_eq!(outcome(|_| 2.09).and_then(|outcome| outcome.fails_from), None);
         assert_eq!(outcome(|_| 2.11).and_then(|outcome| outcome.fails_from), Some(39));
         // A step at 100: the median of 40 steps is above from the 20th of them on.
@@ -203,7 +206,7 @@ mod tests {
     fn a_score_counts_alarms_of_healthy_runs_and_leads_of_failing_ones() {
         let alert = |step, kind| Alert { step, kind, place: None, value: None, text: String::new() };
         let replay = |alerts| Some(AlertReplay { alerts, losses: Vec::new() });
-        let outcome = |fails_from| Some(ScoredRun { twin: 0, ratio: None, fails_from });
+        let outcome = |fails_from| Some(ScoredRun { baseline: 0, ratio: None, fails_from });
         let replays = [
             replay(vec![]),
             replay(vec![

@@ -46,8 +46,9 @@ pub(crate) struct Filter {
 
 impl Filter {
     pub(crate) fn new(choice: &FilterChoice) -> Self {
-        let patterns =
-            |patterns: &[String]| patterns.iter().map(|pattern| WildMatch::new(pattern)).collect::<Vec<_>>();
+        // The name of a metric in run files of 0.1.0.
+        let pattern = |pattern: &String| WildMatch::new(&pattern.replace("grad_snr", "grad_mean_over_std"));
+        let patterns = |patterns: &[String]| patterns.iter().map(pattern).collect::<Vec<_>>();
         Self {
             include: patterns(&choice.include),
             exclude: patterns(&choice.exclude),
@@ -99,6 +100,7 @@ mod tests {
         assert!(takes(&[], &[], "train/loss"));
         assert!(takes(&["train/*", "val/loss"], &[], "val/loss"));
         assert!(!takes(&["train/*"], &[], "val/loss"));
+        assert!(takes(&["*grad_snr*"], &[], "grad_mean_over_std/wte.weight"));
         assert!(!takes(&["train/*"], &["*_norm"], "train/grad_norm"));
         assert!(!takes(&[], &["quant/*"], "quant/weight/sqnr_db"));
     }

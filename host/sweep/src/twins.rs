@@ -66,9 +66,8 @@ impl Twins {
         let pairs = self.twin_of.iter().filter(is_of_pair);
         let runs: Vec<String> = pairs.map(|(own, _)| own.clone()).collect();
         let unreadable = losses(&self.folder.join(run)).err().filter(|_| !runs.is_empty());
-        let unreadable = unreadable.map(|error| {
-            format!("{run}: no twin can be compared with it, because its losses cannot be read: {error}")
-        });
+        let unreadable = unreadable
+            .map(|error| format!("{run}: it cannot be compared, because its losses cannot be read: {error}"));
         unreadable.into_iter().chain(runs.iter().filter_map(|run| self.look(run))).collect()
     }
 
@@ -81,7 +80,7 @@ impl Twins {
         let losses = |run: &str| losses(&self.folder.join(run)).ok().flatten();
         let worse = twin::first_worse(&losses(run)?, &losses(twin)?)?;
         let text = format!(
-            "{run}: worse than its twin {twin}: by {:.1} % over the {} steps up to step {}",
+            "{run}: worse than its baseline {twin}: by {:.1} % over the {} steps up to step {}",
             (worse.ratio - 1.0) * 100.0,
             twin::WINDOW,
             worse.step
@@ -146,7 +145,7 @@ mod tests {
         let found = twins.ended("fp32_s1");
         assert_eq!(
             found,
-            ["e7m0_s1: worse than its twin fp32_s1: by 20.2 % over the 50 steps up to step 49"]
+            ["e7m0_s1: worse than its baseline fp32_s1: by 20.2 % over the 50 steps up to step 49"]
         );
         assert!(twins.ended("e7m0_s1").is_empty(), "it is reported once");
         assert!(twins.ended("e4m3_s2").is_empty(), "a run of another seed is no twin");
@@ -159,7 +158,7 @@ mod tests {
         let endless = format!("60,\"{}", "x".repeat(17 << 20));
         fs::write(&file, fs::read_to_string(&file).unwrap() + &endless).unwrap();
         assert!(twins.look_at(["e7m0_s1"].into_iter()).is_empty(), "it may be about to be written");
-        let said = "e7m0_s1: no twin can be compared with it, because its losses cannot be read: `own.csv`: a line is longer than 16 MB";
+        let said = "e7m0_s1: it cannot be compared, because its losses cannot be read: `own.csv`: a line is longer than 16 MB";
         assert_eq!(twins.ended("e7m0_s1"), [said]);
     }
 }

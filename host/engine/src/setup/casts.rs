@@ -216,7 +216,7 @@ pub(super) fn check_transforms(
                 a.name(),
                 b.name()
             );
-            let hint = "give both the same transform, so that it cancels in their product; a second use has one of its own with source = \"hp\"";
+            let hint = "give both the same transform, so that it cancels in their product; operands of dgrad and wgrad have their own with source = \"hp\"";
             return Err((key, Diagnostic::config(message).hint(hint)));
         }
     }
@@ -254,14 +254,15 @@ pub(super) fn refuse_transform(role: Role, resolved: &ResolvedCast) -> Result<()
     Err((key, Diagnostic::config(message).hint(hint)))
 }
 
-/// Refuses a second use of the high-precision tensor where the first use is transformed: the other operand's gradient
-/// is that of the transformed product.
+/// Refuses a dgrad or wgrad operand from the high-precision tensor where that of fprop is transformed: the other
+/// operand's gradient is that of the transformed product.
 pub(super) fn check_sources(casts: &LayerCasts) -> Result<(), KeyedDiagnostic> {
     for (role, resolved) in casts {
         let Some(first) = role.first_use() else { continue };
         let rotated = casts.iter().any(|(of, cast)| *of == first && own_transform(cast, first).is_some());
         if rotated && first != Role::Grad && resolved.source() == UseSourceChoice::HighPrecision {
-            let message = format!("`{}` is hp, but the first use is transformed", resolved.key_of("source"));
+            let message =
+                format!("`{}` is hp, but the operand of fprop is transformed", resolved.key_of("source"));
             let hint = "use source = \"reuse\" or \"dequantized\": the backward pass is that of the transformed product";
             return Err((resolved.key_of("source"), Diagnostic::config(message).hint(hint)));
         }

@@ -63,7 +63,7 @@ pub(super) fn check(
                     let message =
                         format!("`{KEY}`: scales of {role} in `{name}` change within a sum of codes");
                     let hint = "use scales that are powers of two, or blocks along the contraction whose length is a multiple of promote; \
-                                a second use has blocks of its own with source = \"hp\" or \"dequantized\"";
+                                operands of dgrad and wgrad have blocks of their own with source = \"hp\" or \"dequantized\"";
                     return refused(message, hint);
                 }
             }

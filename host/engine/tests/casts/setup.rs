@@ -30,7 +30,7 @@ fn casts_that_do_not_fit_are_refused_where_they_stand() {
         ),
         (
             format!("{linear}source = 'hp'\ntransform = {{ hadamard = 16 }}"),
-            "`quant.source` is hp, but the first use is transformed",
+            "`quant.source` is hp, but the operand of fprop is transformed",
             [4, 10],
         ),
         (

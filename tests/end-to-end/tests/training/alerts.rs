@@ -214,7 +214,7 @@ fn a_rising_loss_flags_the_run_and_stops_nothing() {
 #[test]
 fn run_json_says_what_was_computed_in_what() {
     let quant = "weight = \"E4M3\"\nactivation = \"E3M4\"\ngrad = \"E5M2\"\ngrad_rounding = \"stochastic\"\n\
-        ste = \"clipped\"\nexclude = [\"wte*\"]\nscaling = { granularity = \"block\", block = 4, pow2 = true }\n\
+        ste = \"clipped\"\nexclude = [\"wte*\"]\nblock = 4\nscaling = { pow2 = true }\n\
         [[quant.layer]]\nmatch = \"*.mlp.*\"\ngrad = \"none\"";
     let bench = bench(quant, "");
     assert_eq!(run(&bench, "out", &[]).code, 0);
@@ -234,9 +234,7 @@ fn run_json_says_what_was_computed_in_what() {
     assert_eq!(names(&layers[1]), ["h.0.mlp.c_fc", "h.0.mlp.c_proj"]);
     assert_eq!(names(&layers[2]), ["wte"]);
     let attention = &layers[0];
-    let scaling = serde_json::json!(
-        { "granularity": "block of 4", "amax": "dynamic", "margin": 0, "pow2": true }
-    );
+    let scaling = serde_json::json!({ "block": 4, "amax": "dynamic", "margin": 0, "pow2": true });
     let said = |format: &str, rounding: &str| {
         serde_json::json!({
             "format": format,
@@ -310,7 +308,7 @@ fn evaluating_alerts_says_what_it_cannot_use() {
     for (args, code, said) in [
         (&["out", "--set", "patience"][..], 2, "an override without `=` sets nothing"),
         (&["out", "--set", "patiens=3"], 2, "unknown key `alerts.patiens`"),
-        (&["out", "--twin", "two"], 2, "no run has a twin called `two`"),
+        (&["out", "--baseline", "two"], 2, "no run has a baseline called `two`"),
         (&["nowhere"], 2, "no readable run was found in the named paths"),
     ] {
         let outcome = bench.host(&[&["alerts", "evaluate"], args].concat());
