@@ -17,7 +17,7 @@ use super::single_cast::{
 };
 use super::tables::text_or_table;
 
-/// The keys of a cast. A missing key has the value of the first use of the same tensor, then of `[quant]`.
+/// The keys of a cast. A missing key has the value of the cast of the tensor's first product, then of `[quant]`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CastFields {
@@ -37,7 +37,7 @@ pub struct CastFields {
     /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction of the product,
     /// or a tile `[lines, elements along the contraction]`.
     pub block: Option<BlockChoice>,
-    /// The source of a second use.
+    /// What an operand of dgrad or wgrad is made from, as `quant.source`.
     pub source: Option<UseSourceChoice>,
     /// A Hadamard transform before the rounding, or `none`; a table as in `[quant]`.
     pub transform: Option<TransformChoice>,

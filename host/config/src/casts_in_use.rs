@@ -4,7 +4,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use altgrad_metrics::Role;
 
 use super::{
-    AmaxChoice, GranularityChoice, LayerRule, QuantSection,
+    AmaxChoice, LayerRule, QuantSection,
     resolved_cast::ResolvedCast,
     single_cast::{
         BlockChoice, CastRoundingChoice, ScaleRuleChoice, ScaleTypeChoice, UseSourceChoice, ZeroBlockChoice,
@@ -17,11 +17,23 @@ type Field = (&'static str, &'static str);
 
 /// All fields.
 const FIELDS: &[Field] = &[
-    ("format", "the first use says it, unless source is \"hp\", or \"dequantized\" with a format"),
-    ("rounding", "it needs a format, and a source other than \"reuse\" in a second use"),
-    ("block", "it needs a format, and a source other than \"reuse\" in a second use"),
-    ("source", "it is for second uses: weight_dgrad, activation_wgrad and grad_wgrad"),
-    ("transform", "it needs a format, and a source other than \"reuse\" in a second use"),
+    (
+        "format",
+        "the cast of the tensor's first product sets it, unless source is \"hp\", or \"dequantized\" with a format",
+    ),
+    (
+        "rounding",
+        "it needs a format, and in weight_dgrad, activation_wgrad and grad_wgrad a source other than \"reuse\"",
+    ),
+    (
+        "block",
+        "it needs a format, and in weight_dgrad, activation_wgrad and grad_wgrad a source other than \"reuse\"",
+    ),
+    ("source", "it is for the operands weight_dgrad, activation_wgrad and grad_wgrad"),
+    (
+        "transform",
+        "it needs a format, and in weight_dgrad, activation_wgrad and grad_wgrad a source other than \"reuse\"",
+    ),
     ("ste", "it is for weights and activations in the forward pass"),
     ("scaling.type", "it needs a format with scales"),
     ("scaling.rule", "it needs a format with scales"),
@@ -60,14 +72,8 @@ const OTHERS: &[&str] = &[
     "quant.scaling.pow2",
 ];
 
-/// Refuses the first key of a cast without an effect, and two keys with the same effect.
+/// Refuses the first key of a cast without an effect.
 pub(super) fn check(quant: &QuantSection, source: &Source) -> Result<(), Diagnostic> {
-    // A resolved file has the default.
-    if quant.block.is_some() && quant.scaling.granularity != GranularityChoice::Tensor {
-        let key = "quant.scaling.granularity";
-        let message = format!("`{key}` and `quant.block` both set the elements that share a scale");
-        return Err(Diagnostic::config(message).at(source.locate_key(key)).hint("remove one of them"));
-    }
     // A recipe's key may belong to another that the run file replaces.
     let is_recipes = |place: &Place| matches!(place, Place::Recipe { .. });
     let is_changed = source.places.iter().any(|(key, place)| key.starts_with("quant.") && !is_recipes(place));

@@ -204,20 +204,6 @@ named_choice! {
 }
 
 named_choice! {
-    /// The elements that share a scale.
-    GranularityChoice {
-        /// Scale 1: values are rounded as they are.
-        None = "none",
-        /// The whole tensor.
-        Tensor = "tensor",
-        /// A row: an output channel of a weight, a token of an activation or gradient.
-        Channel = "channel",
-        /// Consecutive elements along the contraction.
-        Block = "block",
-    }
-}
-
-named_choice! {
     /// The source of amax, the largest magnitude from which a scale is computed.
     AmaxChoice {
         /// Current scaling: the amax of the tensor at hand.

@@ -12,7 +12,11 @@ use super::foreign;
 use super::source::{Place, Source, join, one_line};
 
 /// Former names of keys, and their names now.
-const RENAMED: [(&str, &str); 1] = [("observe.sites", "observe.roles")];
+const RENAMED: [(&str, &str); 3] = [
+    ("observe.sites", "observe.roles"),
+    ("quant.scaling.granularity", "quant.block"),
+    ("quant.scaling.block", "quant.block"),
+];
 
 /// The diagnostic for an error of reading `table` as a run file.
 pub(super) fn explain(error: &Error<toml::de::Error>, table: &Table, source: &Source) -> Diagnostic {

@@ -100,6 +100,28 @@ pub fn native_format(name: &str) -> &str {
     }
 }
 
+/// Puts `block` in the place of `scaling.granularity` and `scaling.block`, which earlier versions had, in a table of
+/// casts; true if it now has a block. The default `tensor` is dropped unless it `overrides` something: resolved files
+/// had it beside `block`. What is no granularity stays, and so does one beside a block: both are refused as unknown.
+pub fn block_for_granularity(casts: &mut Table, overrides: bool) -> bool {
+    let has_block = casts.contains_key("block");
+    let Some(Value::Table(scaling)) = casts.get_mut("scaling") else { return false };
+    let number = scaling.get("block").map_or(Some(32), Value::as_integer);
+    let block = match (scaling.get("granularity").and_then(Value::as_str), number) {
+        (Some("tensor"), _) if !overrides => None,
+        _ if has_block => return false,
+        (Some("channel"), _) => Some("row".into()),
+        (Some("block"), Some(number @ 1..)) => Some(number.into()),
+        (Some(same @ ("none" | "tensor")), _) => Some(same.into()),
+        _ => return false,
+    };
+    scaling.remove("granularity");
+    if number == Some(32) || block.as_ref().is_some_and(Value::is_integer) {
+        scaling.remove("block");
+    }
+    block.is_some_and(|block| casts.insert("block".to_owned(), block).is_none())
+}
+
 /// The keys of a run file that name formats.
 const OF_FORMATS: [&str; 5] = ["weight", "activation", "grad", "format", "formats"];
 
@@ -151,6 +173,9 @@ struct Renaming<'a> {
 
 impl Renaming<'_> {
     fn keys(&mut self, table: &mut Table, path: &str) -> Result<(), Diagnostic> {
+        if path == "quant" || path.starts_with("quant.schedule.") {
+            self.granularity(table, path);
+        }
         for key in KEYS.iter().filter(|key| key.is_accepted_in(path)) {
             let Some(value) = table.remove(key.name) else { continue };
             let (from, name) = (join(path, key.name), key.place().1);
@@ -187,6 +212,24 @@ impl Renaming<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Puts `block` in the place of the granularity, and says so.
+    fn granularity(&mut self, casts: &mut Table, path: &str) {
+        let [from, number, to] =
+            ["scaling.granularity", "scaling.block", "block"].map(|key| format!("{path}.{key}"));
+        let is_set = matches!(self.source.places.get(&from), Some(Place::Override(_)));
+        // Resolved entries have `none` and every default.
+        let is_entry = path != "quant" && !casts.contains_key("none");
+        if block_for_granularity(casts, is_set || is_entry) {
+            self.said.push(format!("`{from}` is `{to}` in altgrad ({})", self.source.locate_key(&from)));
+        }
+        // The new key has no place: it is not refused where it has no effect, as the granularity was not.
+        for (key, name) in [(from, "granularity"), (number, "block")] {
+            if casts.get("scaling").is_none_or(|scaling| scaling.get(name).is_none()) {
+                self.source.places.remove(&key);
+            }
+        }
     }
 
     /// Micro-batches in steps, rounded up.
@@ -227,6 +270,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::cast::BlockChoice;
     use crate::load::load_text;
 
     /// The lines of a run file, and its error: message and the part of the hint about the key.
@@ -275,6 +319,8 @@ mod tests {
         ("quant.amax_history_len = 16", "unknown key `quant.amax_history_len`: `amax_history_len` of Transformer Engine is `quant.scaling.window`"),
         ("quant.scaling.amax_compute_algo = 'max'", "unknown key `quant.scaling.amax_compute_algo`: `amax_compute_algo` of Transformer Engine is `quant.scaling.amax`, `delayed` takes the largest of the window"),
         ("quant.recipe_name = 'rowwise'", "unknown key `quant.recipe_name`: `recipe_name` of torchao is `quant.recipe`, `tensorwise` is `torchao_tensorwise`"),
+        ("quant = { weight = 'E4M3', scaling.granularity = 'channel' }", "`quant.scaling.granularity` is `quant.block` in altgrad (x.toml:1:36)"),
+        ("quant = { weight = 'E4M3', scaling.granularity = 'chanel' }", "unknown key `quant.scaling.granularity`: its name is `quant.block` now"),
         ("quant.scaling_granularity = 'axiswise'", "unknown key `quant.scaling_granularity`: `scaling_granularity` of torchao is `quant.block`, `TENSORWISE` is `tensor`, `AXISWISE` is `row`"),
         ("quant.elem_dtype = 'float8_e4m3fn'", "unknown key `quant.elem_dtype`: `elem_dtype` of torchao is `quant.weight`, `torch.float8_e4m3fn` is `E4M3`"),
     ];
@@ -283,6 +329,31 @@ mod tests {
     fn each_key_of_another_tool_is_accepted_or_names_ours() {
         for (text, message) in MESSAGES {
             assert_eq!(said(text), *message, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_block_of_a_granularity_is_what_it_was() {
+        let block = |text: &str, set: &[&str]| {
+            let set: Vec<String> = set.iter().map(|set| (*set).to_owned()).collect();
+            let (config, _) = load_text(Path::new("x.toml"), format!("[quant]\n{text}"), &set).unwrap();
+            (config.quant.block, config.quant.schedule.first().map(|phase| phase.quant.block))
+        };
+        let (row, tensor) = (Some(BlockChoice::Row), Some(BlockChoice::Tensor));
+        let along = |count| Some(BlockChoice::Along(count));
+        // A resolved file has both keys, also beside a block and where nothing is rounded.
+        let defaults = "scaling = { granularity = 'tensor', block = 32 }";
+        assert_eq!(block(defaults, &[]), (None, None));
+        assert_eq!(block(&format!("weight = 'E4M3'\nblock = 16\n{defaults}"), &[]), (along(16), None));
+        assert_eq!(block("scaling = { granularity = 'channel', block = 32 }", &[]), (row, None));
+        let blocks = "weight = 'E4M3'\nscaling.granularity = 'block'";
+        assert_eq!(block(blocks, &[]), (along(32), None));
+        assert_eq!(block(&format!("{blocks}\nscaling.block = 8"), &[]), (along(8), None));
+        assert_eq!(block(blocks, &["quant.scaling.granularity=tensor"]), (tensor, None));
+        for (own, expected) in [("", tensor), ("none = true\n", None)] {
+            let entry =
+                format!("[[quant.schedule]]\nat = 4\nweight = 'E5M2'\n{own}scaling.granularity = 'tensor'");
+            assert_eq!(block(&format!("{blocks}\n{entry}"), &[]), (along(32), Some(expected)), "{own}");
         }
     }
 

@@ -56,13 +56,13 @@ pub mod cast {
 pub use accumulate::{AccumulateChoice, AccumulateSection, SumRoundingChoice};
 pub use alerts::{AlertsSection, Threshold};
 pub use choices::{
-    AmaxChoice, DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, GranularityChoice, InvalidChoice,
-    MasterWeightsChoice, MlpChoice, NormChoice, PluginCheckChoice, PositionsChoice, PrecisionChoice, Preset,
-    RoundingChoice, ScheduleChoice, SteChoice, StoredScaleChoice, TokenizerChoice,
+    AmaxChoice, DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, InvalidChoice, MasterWeightsChoice,
+    MlpChoice, NormChoice, PluginCheckChoice, PositionsChoice, PrecisionChoice, Preset, RoundingChoice,
+    ScheduleChoice, SteChoice, StoredScaleChoice, TokenizerChoice,
 };
 pub use depth::BlockCount;
 pub use faults::accept_or_list;
-pub use foreign::native_format;
+pub use foreign::{block_for_granularity, native_format};
 pub use host_keys::{optimizer_keys, sink_keys};
 pub use load::{alert_settings, load, load_str, read_as};
 pub use loss_scale::LossScaleChoice;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::accumulate::AccumulateChoice;
 use super::cast_fields::{CastTables, TransformChoice};
-use super::choices::{GranularityChoice, MasterWeightsChoice, RoundingChoice, SteChoice, StoredScaleChoice};
+use super::choices::{MasterWeightsChoice, RoundingChoice, SteChoice, StoredScaleChoice};
 use super::depth::BlockCount;
 use super::scaling::{ScalingFields, ScalingSection};
 use super::single_cast::{
@@ -65,7 +65,7 @@ pub struct QuantSection {
     #[serde(deserialize_with = "table")]
     pub stored_scale: StoredScaleSection,
     /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction of the product,
-    /// or a tile `[lines, elements along the contraction]`. Default: that of `scaling.granularity`.
+    /// or a tile `[lines, elements along the contraction]`. Default: `tensor`.
     pub block: Option<BlockChoice>,
     /// What dgrad and wgrad read of the weight, the input and the gradient: the forward pass's rounded values
     /// (`reuse`), the high-precision tensor (`hp`), or the rounded values rounded again (`dequantized`). Default:
@@ -176,11 +176,7 @@ impl QuantSection {
     /// True if they are stored with scales.
     #[must_use]
     pub fn has_stored_scales(&self) -> bool {
-        let none = match self.block {
-            Some(block) => block == BlockChoice::None,
-            None => self.scaling.granularity == GranularityChoice::None,
-        };
-        self.stores_weights() && !none
+        self.stores_weights() && self.block != Some(BlockChoice::None)
     }
 
     /// True if it names a format of weights anywhere.
@@ -237,7 +233,7 @@ pub struct LayerRule {
     /// The elements that share a scale.
     #[serde(default)]
     pub block: Option<BlockChoice>,
-    /// The source of second uses.
+    /// What dgrad and wgrad read, as `quant.source`.
     #[serde(default)]
     pub source: Option<UseSourceChoice>,
     /// A Hadamard transform, or `none`; a table as in `[quant]`.
@@ -260,7 +256,7 @@ impl LayerRule {
 }
 
 /// `[quant.stored_scale]`: scales of weights without master weights. They are part of the training state: a change of
-/// scale changes the weights. Of `quant.scaling` only `granularity` and `block` apply to these weights.
+/// scale changes the weights. `quant.scaling` does not apply to these weights, `quant.block` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoredScaleSection {

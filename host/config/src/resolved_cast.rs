@@ -5,7 +5,7 @@ use altgrad_metrics::Role;
 use toml::Value;
 
 use super::cast_fields::{CastFields, CastTables, TransformChoice};
-use super::choices::{GranularityChoice, RoundingChoice};
+use super::choices::RoundingChoice;
 use super::quant::{LayerRule, QuantSection};
 use super::single_cast::{
     BlockChoice, CastRoundingChoice, CastSection, OverflowChoice, RandomModeChoice, UseSourceChoice,
@@ -143,14 +143,6 @@ impl QuantSection {
     }
 
     fn level(&self) -> Level<'_> {
-        let granularity = match self.scaling.granularity {
-            GranularityChoice::None => BlockChoice::None,
-            GranularityChoice::Tensor => BlockChoice::Tensor,
-            GranularityChoice::Channel => BlockChoice::Row,
-            GranularityChoice::Block => {
-                BlockChoice::Along(u32::try_from(self.scaling.block).unwrap_or(u32::MAX))
-            }
-        };
         Level {
             key: "quant".to_owned(),
             general: CastFields {
@@ -159,7 +151,7 @@ impl QuantSection {
                 random_bits: self.random_bits,
                 random_mode: self.random_mode,
                 overflow: self.overflow,
-                block: self.block.or(Some(granularity)),
+                block: self.block.or(Some(BlockChoice::Tensor)),
                 source: self.source,
                 transform: self.transform,
                 ste: Some(self.ste),

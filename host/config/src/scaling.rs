@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::choices::{AmaxChoice, GranularityChoice};
+use super::choices::AmaxChoice;
 use super::single_cast::{
     CandidatesChoice, CastScalingSection, ErrorChoice, FirstScaleChoice, NonFiniteChoice, OperationChoice,
     ScaleLimitChoice, ScaleOrderChoice, ScaleRoundingChoice, ScaleRuleChoice, ScaleTypeChoice,
@@ -19,12 +19,7 @@ macro_rules! scaling_tables {
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub struct ScalingSection {
-            /// Older spelling of `quant.block`, which has all its choices and more: `channel` is `row`.
-            pub granularity: GranularityChoice,
-            /// Older spelling of a number in `quant.block`, only for granularity `block`. The last block of a row may
-            /// be shorter.
-            pub block: usize,
-            /// Source of amax. `delayed` and `static` need granularity `tensor`.
+            /// Source of amax. `delayed` and `static` need one scale for the tensor.
             pub amax: AmaxChoice,
             /// Length of the amax history of delayed scaling, in steps.
             pub window: usize,
@@ -41,8 +36,6 @@ macro_rules! scaling_tables {
         impl Default for ScalingSection {
             fn default() -> Self {
                 Self {
-                    granularity: GranularityChoice::Tensor,
-                    block: 32,
                     amax: AmaxChoice::Dynamic,
                     window: 16,
                     static_amax: None,

@@ -427,8 +427,6 @@ fn limits(config: &RunConfig) -> Vec<Rule> {
 fn stored_scale(quant: &QuantSection) -> Vec<Rule> {
     let (plain, stored, scaling) = (StoredScaleSection::default(), quant.stored_scale, &quant.scaling);
     let margin = stored.margin.unwrap_or(0);
-    let &ScalingSection { granularity, block, .. } = scaling;
-    let shared = ScalingSection { granularity, block, ..ScalingSection::default() };
     vec![
         rule(
             &["quant.stored_scale"],
@@ -443,10 +441,10 @@ fn stored_scale(quant: &QuantSection) -> Vec<Rule> {
         ),
         rule(
             &["quant.scaling"],
-            !quant.stores_weights() || quant.rounds_values() || *scaling == shared,
-            "only `granularity` and `block` of `quant.scaling` apply to weights without master weights",
+            !quant.stores_weights() || quant.rounds_values() || *scaling == ScalingSection::default(),
+            "`quant.scaling` does not apply to weights without master weights",
         )
-        .hint("remove the other keys: `quant.stored_scale` says how their scales change"),
+        .hint("remove its keys: `quant.stored_scale` says how their scales change"),
     ]
 }
 

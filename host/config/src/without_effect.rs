@@ -7,7 +7,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use toml::{Table, Value};
 
 use super::{
-    choices::{GranularityChoice, ScheduleChoice},
+    choices::ScheduleChoice,
     depth::BlockCount,
     scaling::ScalingSection,
     schema::{RunConfig, TrainSection},
@@ -24,9 +24,8 @@ pub(super) fn refuse(table: &Table, config: &RunConfig, source: &Source) -> Resu
         Some(Place::File { .. }) => source.overrides().is_empty(),
         Some(Place::Recipe { .. }) | None => false,
     };
-    let mut rules = scaling(table, config)
+    let mut rules = [window(table, config), grad_rounding(table), min_lr(config)]
         .into_iter()
-        .chain([grad_rounding(table), min_lr(config)])
         .chain(blocks(config))
         .filter(|(key, is_idle, ..)| *is_idle && is_own(key));
     rules.next().map_or(Ok(()), |(key, _, why, hint)| {
@@ -47,24 +46,11 @@ fn in_value(value: &Value, is_such: &dyn Fn(&str, &Value) -> bool) -> bool {
     }
 }
 
-fn scaling(table: &Table, config: &RunConfig) -> [Rule; 2] {
-    let (own, default) = (&config.quant.scaling, ScalingSection::default());
+fn window(table: &Table, config: &RunConfig) -> Rule {
+    let is_default = config.quant.scaling.window == ScalingSection::default().window;
     let is_delayed = any(table, &|key, value| key == "amax" && value.as_str() == Some("delayed"));
-    let has_blocks = own.granularity == GranularityChoice::Block;
-    [
-        (
-            "quant.scaling.block",
-            own.block != default.block && !has_blocks,
-            format!("the granularity is {}", own.granularity),
-            "set granularity = \"block\", or remove `block`",
-        ),
-        (
-            "quant.scaling.window",
-            own.window != default.window && !is_delayed,
-            "no scale is made from the amax of past steps".to_owned(),
-            "set amax = \"delayed\", or remove `window`",
-        ),
-    ]
+    let why = "no scale is made from the amax of past steps".to_owned();
+    ("quant.scaling.window", !is_default && !is_delayed, why, "set amax = \"delayed\", or remove `window`")
 }
 
 fn grad_rounding(table: &Table) -> Rule {

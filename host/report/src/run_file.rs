@@ -8,8 +8,9 @@ use std::{
     path::Path,
 };
 
-use altgrad_config::Source;
+use altgrad_config::{Source, block_for_granularity};
 use altgrad_run_folder::{csv_files::CsvFiles, record::shown};
+use toml::{Table, Value};
 
 /// Bytes of the largest file that is read whole.
 const LARGEST: u64 = 16 << 20;
@@ -69,12 +70,19 @@ impl RunFile {
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let Some(bytes) = read_whole(path)? else { return Ok(Self::default()) };
         let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_string())?;
-        let (table, _) = Source::parse(path, text).map_err(|refusal| refusal.message)?;
+        let (mut table, _) = Source::parse(path, text).map_err(|refusal| refusal.message)?;
+        if let Some(Value::Table(casts)) = table.get_mut("quant") {
+            block_for_granularity(casts, false);
+            let entries = casts.get_mut("schedule").and_then(Value::as_array_mut).into_iter().flatten();
+            for entry in entries.filter_map(Value::as_table_mut) {
+                block_for_granularity(entry, false);
+            }
+        }
         Ok(Self::of(&table))
     }
 
     /// The keys of a run file.
-    pub(super) fn of(table: &toml::Table) -> Self {
+    pub(super) fn of(table: &Table) -> Self {
         let mut keys = BTreeMap::new();
         table.iter().for_each(|(key, value)| flatten(key, value, &mut keys));
         if let Some(data) = keys.get_mut("data.dataset") {
@@ -163,20 +171,20 @@ pub(super) fn differs<T: Ord>(key: &str, values: impl Iterator<Item = Option<T>>
     counts.collect::<BTreeSet<_>>().len() > 1
 }
 
-fn flatten(key: &str, value: &toml::Value, keys: &mut BTreeMap<String, String>) {
+fn flatten(key: &str, value: &Value, keys: &mut BTreeMap<String, String>) {
     match value {
-        toml::Value::Table(table) if key.starts_with(STATES) && stored_as(table).is_some() => {
+        Value::Table(table) if key.starts_with(STATES) && stored_as(table).is_some() => {
             keys.extend(stored_as(table).map(|storage| (key.to_string(), storage)));
         }
-        toml::Value::Table(table) => {
+        Value::Table(table) => {
             table.iter().for_each(|(name, value)| flatten(&format!("{key}.{name}"), value, keys));
         }
-        toml::Value::Array(list) if list.iter().any(toml::Value::is_table) => {
+        Value::Array(list) if list.iter().any(Value::is_table) => {
             list.iter()
                 .enumerate()
                 .for_each(|(index, value)| flatten(&format!("{key}.{index}"), value, keys));
         }
-        toml::Value::String(text) => {
+        Value::String(text) => {
             keys.insert(key.to_string(), text.clone());
         }
         other => {
@@ -187,11 +195,11 @@ fn flatten(key: &str, value: &toml::Value, keys: &mut BTreeMap<String, String>) 
 
 /// A short name of the storage of an optimizer's state: `E4M3/128`, the format and its block; `E4M3/128 stochastic`, if
 /// it is not rounded to nearest. `None` for a table with other keys.
-fn stored_as(table: &toml::Table) -> Option<String> {
+fn stored_as(table: &Table) -> Option<String> {
     let known = |key: &String| ["format", "block", "rounding"].contains(&key.as_str());
     let format = table.get("format")?.as_str().filter(|_| table.keys().all(known))?;
     let block = table.get("block").map_or(String::new(), |block| format!("/{block}"));
-    let rounding = table.get("rounding").and_then(toml::Value::as_str).unwrap_or(NEAREST);
+    let rounding = table.get("rounding").and_then(Value::as_str).unwrap_or(NEAREST);
     let rounding = if rounding == NEAREST { String::new() } else { format!(" {rounding}") };
     Some(format!("{format}{block}{rounding}"))
 }

@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn hints_are_read_as_changes() {
         let set = |key: &str, value: &str| Change::Set(key.into(), value.into());
-        let message = "`quant.scaling.amax` = \"delayed\" needs granularity \"tensor\"";
+        let message = "`quant.scaling.amax` = \"delayed\" needs one scale for the tensor";
         assert_eq!(
             ways(message, "set amax = \"dynamic\", or remove `amax`"),
             [vec![set("quant.scaling.amax", "dynamic")], vec![Change::Remove("quant.scaling.amax".into())]]

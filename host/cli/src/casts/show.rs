@@ -152,12 +152,6 @@ fn row(kind: &Value, role: Role) -> Option<[String; 5]> {
     Some([operand, format.to_owned(), text("rounding"), listed(&cast["scaling"]), from])
 }
 
-/// The elements that share a scale as the key `block` of a cast has them.
-fn block(said: &str) -> String {
-    let tile = said.strip_prefix("tile of ").map(|extents| format!("[{}]", extents.replace(" x ", ", ")));
-    tile.unwrap_or_else(|| said.trim_start_matches("block of ").to_owned())
-}
-
 /// The keys of a table with their values, without defaults.
 fn listed(value: &Value) -> String {
     let Some(table) = value.as_object() else { return value.as_str().unwrap_or("-").to_owned() };
@@ -170,10 +164,9 @@ fn listed(value: &Value) -> String {
     };
     let keys = table.iter().filter(|(key, value)| !plain(key, value));
     let words = keys.map(|(key, value)| match (key.as_str(), value) {
-        ("granularity", Value::String(text)) => format!("block {}", block(text)),
         (key, Value::String(text)) => format!("{key} {text}"),
         (key, Value::Bool(true)) => key.to_owned(),
-        (key, value) => format!("{key} {value}"),
+        (key, value) => format!("{key} {}", value.to_string().replace(',', ", ")),
     });
     words.collect::<Vec<_>>().join(", ")
 }

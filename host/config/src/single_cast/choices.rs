@@ -249,7 +249,7 @@ named_choice! {
 }
 
 named_choice! {
-    /// The source of a second use of an operand.
+    /// What dgrad or wgrad reads of a tensor that an earlier product has read.
     UseSourceChoice {
         /// The rounded values of the tensor's first product, not rounded again.
         Reuse = "reuse",

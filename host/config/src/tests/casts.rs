@@ -22,7 +22,7 @@ fn cast(text: &str, role: Role, layer: Option<usize>) -> ResolvedCast {
 
 #[test]
 fn a_format_alone_means_what_it_always_did() {
-    let text = "[quant]\nweight = 'E4M3'\nweight_rounding = 'stochastic'\nscaling = { granularity = 'block', block = 8 }";
+    let text = "[quant]\nweight = 'E4M3'\nweight_rounding = 'stochastic'\nblock = 8";
     let weight = cast(text, Role::Weight, None);
     assert_eq!((weight.format(), weight.key.as_str()), (Some("E4M3"), "quant.weight"));
     assert_eq!(weight.fields.rounding, Some(CastRoundingChoice::Stochastic));
@@ -175,8 +175,8 @@ fn keys_that_some_cast_takes_are_accepted() {
 fn what_casts_cannot_be_is_refused_where_it_stands() {
     let blocks = "`quant.block` must be \"none\", \"tensor\", \"row\", an integer above 0, or a tile such as [16, 16]";
     let (named, zero) = (format!("{blocks}, found \"diagonal\""), format!("{blocks}, found 0"));
-    let reuse = "it needs a format, and a source other than \"reuse\" in a second use";
-    let first = "the first use says it, unless source is \"hp\", or \"dequantized\" with a format";
+    let reuse = "it needs a format, and in weight_dgrad, activation_wgrad and grad_wgrad a source other than \"reuse\"";
+    let first = "the cast of the tensor's first product sets it, unless source is \"hp\", or \"dequantized\" with a format";
     for (text, message, at, hint) in [
         ("[quant]\nweight = 'E4M3'\nblock = 'diagonal'", named.as_str(), ":3:9", ""),
         ("[quant]\nweight = 'E4M3'\nblock = 0", zero.as_str(), ":3:9", ""),
@@ -187,13 +187,11 @@ fn what_casts_cannot_be_is_refused_where_it_stands() {
         ("[quant]\nactivation = 'E4M3'\n[quant.cast.activation_wgrad]\nformat = 'E5M2'", "`quant.cast.activation_wgrad.format` has no effect here", ":4:1", first),
         ("[quant]\nactivation = 'E4M3'\ngrad = 'E4M3'\n[quant.cast.grad_wgrad]\nformat = 'none'", "`quant.cast.grad_wgrad.format` has no effect here", ":5:1", first),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.grad]\nrounding = 'stochastic'", "`quant.cast.grad.rounding` has no effect here", ":4:1", reuse),
-        ("[quant]\nweight = 'E4M3'\n[quant.cast.weight]\nsource = 'hp'\n[quant.cast.grad]\nsource = 'hp'", "`quant.cast.grad.source` has no effect here", ":6:1", "it is for second uses: weight_dgrad, activation_wgrad and grad_wgrad"),
+        ("[quant]\nweight = 'E4M3'\n[quant.cast.weight]\nsource = 'hp'\n[quant.cast.grad]\nsource = 'hp'", "`quant.cast.grad.source` has no effect here", ":6:1", "it is for the operands weight_dgrad, activation_wgrad and grad_wgrad"),
         ("[quant]\nweight = 'E4M3'\n[quant.scaling]\nrule = 'floor'\norder = 'decode'", "`quant.scaling.order` has no effect here", ":5:1", "it needs rule max"),
         ("[quant]\nweight = 'E4M3'\n[quant.scaling]\nfirst = 'one'", "`quant.scaling.first` has no effect here", ":4:1", "it needs amax = \"delayed\""),
         ("[quant]\nweight = 'E4M3'\nmaster_weights = 'none'\n[quant.cast.weight.scaling]\nrule = 'floor'", "`quant.cast.weight.scaling.rule` has no effect here", ":5:1", "quant.stored_scale has the scales of weights without master weights"),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight.scaling]\nrule = 'rms'\namax = 'delayed'", "`quant.cast.weight.scaling.amax` has no effect here", ":5:1", "it needs a format with scales that follow from a largest magnitude"),
-        ("[quant]\nweight = 'E4M3'\nblock = 32\n[quant.scaling]\ngranularity = 'row'", "`quant.scaling.granularity` must be `none`, `tensor`, `channel` or `block`, found \"row\"", ":5:15", ""),
-        ("[quant]\nweight = 'E4M3'\nblock = 32\n[quant.scaling]\ngranularity = 'block'", "`quant.scaling.granularity` and `quant.block` both set the elements that share a scale", ":5:1", "remove one of them"),
         ("[quant]\nrecipe = 'mxpf8'", "there is no recipe `mxpf8`", ":2:10", "did you mean `mxfp8`?"),
         ("[quant]\nskip_last = '15'\nweight = 'E4M3'", "`quant.skip_last` must be a number of blocks, or a share of all such as \"15%\", found \"15\"", ":2:13", ""),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight]\ntransform = 'fft'", "`quant.cast.weight.transform` must be \"none\" or a table such as { hadamard = 16 }, found \"fft\"", ":4:13", ""),

@@ -66,12 +66,14 @@ fn unknown_keys() {
         ("lr = 1", "unknown key `lr`", ":1:1", SECTIONS),
         ("\u{feff}lr = 1", "unknown key `lr`", ":1:1", SECTIONS),
         ("[quant]\nsaturate = true", "unknown key `quant.saturate`", ":2:1", "known keys in [quant]: recipe, weight, activation, grad, rounding, weight_rounding, activation_rounding, grad_rounding, random_bits, random_mode, overflow, master_weights, ste, scaling, stored_scale, block, source, transform, accumulate, cast, exclude, skip_first, skip_last, layer, schedule"),
-        ("[quant.scaling]\ngranularity = 'channel'\nblok = 1", "unknown key `quant.scaling.blok`", ":3:1", "did you mean `block`? known keys in `quant.scaling`: granularity, block, amax, window, static_amax, margin, pow2, type, rule, order, tensor, tensor_target, round, choice, candidates, floor, limit, zero, nonfinite, factor, quantize, dequantize, deviations, first"),
+        ("[quant.scaling]\ngranularity = 'channel'\nwindo = 1", "unknown key `quant.scaling.windo`", ":3:1", "did you mean `window`? known keys in `quant.scaling`: amax, window, static_amax, margin, pow2, type, rule, order, tensor, tensor_target, round, choice, candidates, floor, limit, zero, nonfinite, factor, quantize, dequantize, deviations, first"),
         ("[[quant.layer]]\nmatch = '*'\nformat = 'E4M3'", "unknown key `quant.layer.0.format`", ":3:1", "known keys in `quant.layer.0`: match, recipe, weight, activation, grad, rounding, random_bits, random_mode, overflow, block, source, transform, ste, scaling, cast"),
         ("[[quant.layer]]\nmatch = '*'\ngrad_rounding = 'stochastic'", "unknown key `quant.layer.0.grad_rounding`", ":3:1", "a rule by layer has `cast.grad.rounding`; known keys in `quant.layer.0`: match, ..."),
         ("[quant]\n'we ight' = 'E4M3'", "unknown key `quant.\"we ight\"`", ":2:1", "did you mean `weight`? known keys in [quant]: recipe, weight, activation, grad, rounding, weight_rounding, activation_rounding, grad_rounding, random_bits, random_mode, overflow, master_weights, ste, scaling, stored_scale, block, source, transform, accumulate, cast, exclude, skip_first, skip_last, layer, schedule"),
         ("[metrics]\nrank_evry = 1", "unknown key `metrics.rank_evry`", ":2:1", "did you mean `rank_every`? known keys in [metrics]: every, histograms_every, kurtosis_every, attention, rank_every, dead_neuron_window, dead_gradient_threshold"),
         ("[plugins]\nload = ['a', { path = 'b', sha265 = '' }]", "unknown key `plugins.load.1.sha265`", ":2:28", "did you mean `sha256`? known keys in `plugins.load.1`: path, sha256"),
+        ("[quant]\nweight = 'E4M3'\nblock = 32\nscaling.granularity = 'channel'", "unknown key `quant.scaling.granularity`", ":4:9", "its name is `quant.block` now; known keys in `quant.scaling`: amax, ..."),
+        ("[quant]\nweight = 'E4M3'\n[quant.scaling]\nblock = 16", "unknown key `quant.scaling.block`", ":4:1", "its name is `quant.block` now; known keys in `quant.scaling`: amax, ..."),
         ("[observe]\nsites = 'all'", "unknown key `observe.sites`", ":2:1", "its name is `observe.roles` now; known keys in [observe]: formats, roles, every, block, scaling"),
     ]);
 }
@@ -207,13 +209,11 @@ fn ranges() {
         ("[quant]\nrounding = 'stochastic'", "`quant.rounding` has no effect without a format", ":2:12", format),
         ("[quant]\nexclude = ['a']", "`quant.exclude` has no effect without a format", ":2:11", format),
         ("[quant]\nactivation = ''", "`quant.activation` must not be empty", ":2:14", ""),
-        ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\namax = 'delayed'\ngranularity = 'block'", "`quant.scaling.amax` = \"delayed\" needs granularity \"tensor\"", ":4:8", "blocks take their scales from the current tensor: set amax = \"dynamic\""),
         ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\nstatic_amax = 2.0", "`quant.scaling.static_amax` has no effect without amax = \"static\"", ":4:15", "set amax = \"static\", or remove the key"),
         ("[quant]\ngrad = 'E5M2'\ncast.grad.scaling = { amax = 'delayed', window = 0 }", "`quant.cast.grad.scaling.window` must be from 1 to 2147483647, found 0", ":3:50", ""),
         ("[quant]\ngrad = 'E5M2'\n[[quant.layer]]\nmatch = '*'\nscaling = { amax = 'delayed', window = 0 }", "`quant.layer.0.scaling.window` must be from 1 to 2147483647, found 0", ":5:40", ""),
         ("[quant]\ngrad = 'E5M2'\n[[quant.layer]]\nmatch = '*'\ncast.grad.scaling = { amax = 'static', static_amax = -1 }", "`quant.layer.0.cast.grad.scaling.static_amax` must be positive, found -1.0", ":5:54", "give the magnitude as f32, such as 3.5; without the key it is that of the first step"),
         ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\nmargin = 99", "`quant.scaling.margin` must be from -32 to 32, found 99", ":4:10", ""),
-        ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\nblock = 0", "`quant.scaling.block` must be from 1 to 2147483647, found 0", ":4:9", ""),
         ("[alerts]\nbit_stall_threshold = 1", "`alerts.bit_stall_threshold` must be at least 0 and below 1, found 1.0", ":2:23", "\"off\" switches the alert off"),
         ("[alerts]\noverflow_threshold = -0.1", "`alerts.overflow_threshold` must be at least 0 and below 1, found -0.1", ":2:22", "\"off\" switches the alert off"),
         ("[alerts]\nunderflow_threshold = nan", "`alerts.underflow_threshold` must be at least 0 and below 1, found NaN", ":2:23", "\"off\" switches the alert off"),
@@ -349,7 +349,6 @@ fn keys_without_effect() {
         ("[train]\nschedule = 'constant'\nmin_lr = 1e-5", "`train.min_lr` has no effect: the schedule is constant", ":3:1", "choose another schedule, or remove `min_lr`"),
         ("[quant]\nweight = 'E4M3'\ngrad_rounding = 'stochastic'", "`quant.grad_rounding` has no effect: no gradient has a format", ":3:1", "set `quant.grad` to a format, or remove `grad_rounding`"),
         ("[quant]\nweight = 'E4M3'\nskip_last = 99", "`quant.skip_last` has no effect: it exceeds `model.n_layer`, which is 4", ":3:1", "give a number of blocks or a share of them"),
-        ("[quant]\nweight = 'E4M3'\n[quant.scaling]\nblock = 16", "`quant.scaling.block` has no effect: the granularity is tensor", ":4:1", "set granularity = \"block\", or remove `block`"),
         ("[quant]\nweight = 'E4M3'\n[quant.scaling]\nwindow = 4", "`quant.scaling.window` has no effect: no scale is made from the amax of past steps", ":4:1", "set amax = \"delayed\", or remove `window`"),
     ]);
     // Defaults, which resolved files have, and keys that another key needs.

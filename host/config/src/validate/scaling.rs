@@ -4,7 +4,7 @@ use altgrad_metrics::Role;
 
 use super::{Rule, positive, rule, size};
 use crate::cast_fields::CastTables;
-use crate::choices::{AmaxChoice, GranularityChoice};
+use crate::choices::AmaxChoice;
 use crate::quant::QuantSection;
 use crate::scaling::{ScalingFields, ScalingSection};
 
@@ -15,21 +15,8 @@ pub(super) fn rules(quant: &QuantSection) -> Vec<Rule> {
 }
 
 fn general(scaling: &ScalingSection) -> Vec<Rule> {
-    let tensor = scaling.granularity == GranularityChoice::Tensor;
     vec![
-        size("quant.scaling.block", scaling.block),
         size("quant.scaling.window", scaling.window),
-        rule(
-            &["quant.scaling.amax"],
-            scaling.amax == AmaxChoice::Dynamic || tensor,
-            format!("`quant.scaling.amax` = \"{}\" needs granularity \"tensor\"", scaling.amax),
-        )
-        .hint(match scaling.amax {
-            AmaxChoice::Static => {
-                "blocks take their scales from the current tensor: set granularity = \"tensor\""
-            }
-            _ => "blocks take their scales from the current tensor: set amax = \"dynamic\"",
-        }),
         rule(
             &["quant.scaling.static_amax"],
             scaling.static_amax.is_none() || scaling.amax == AmaxChoice::Static,

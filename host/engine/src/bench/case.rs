@@ -82,7 +82,7 @@ fn write_tokens(folder: &Path, model: BenchModel) -> Result<(), Diagnostic> {
 pub(super) fn build(folder: &Path, spec: &BenchSpec, case: &str) -> Result<ReadyRun, Diagnostic> {
     let mut parts = case.split('+');
     let mode = parts.next().unwrap_or_default();
-    let (mut metrics, mut shadow, mut scaling, mut optimizer) = (0, 0, String::new(), "adamw");
+    let (mut metrics, mut shadow, mut shared, mut optimizer) = (0, 0, String::new(), "adamw");
     let mut more = Vec::new();
     for part in parts {
         if let Some(name) = part.strip_prefix("optimizer:") {
@@ -95,7 +95,7 @@ pub(super) fn build(folder: &Path, spec: &BenchSpec, case: &str) -> Result<Ready
             ("kurtosis", _) => more.push("kurtosis_every = 1"),
             ("no-attention", _) => more.push("attention = false"),
             ("no-dead", _) => more.push("dead_neuron_window = 0"),
-            (_, Some(Ok(block))) => scaling = format!("granularity = \"block\"\nblock = {block}"),
+            (_, Some(Ok(block))) => shared = format!("block = {block}"),
             _ => {
                 return Err(Diagnostic::config(format!("unknown part `{part}` of case `{case}`")).hint(
                     "parts are +metrics, +no-attention, +no-dead, +kurtosis, +shadow, +blockN and +optimizer:NAME, as in E5M2+block32+metrics",
@@ -117,7 +117,7 @@ pub(super) fn build(folder: &Path, spec: &BenchSpec, case: &str) -> Result<Ready
         "[run]\nname = \"bench\"\ndevice = \"{}\"\n[data]\ndataset = {:?}\ntokenizer = \"gpt2\"\n\
          block_size = {block}\nbatch_size = {batch}\n[model]\nn_layer = {n_layer}\nn_head = {n_head}\n\
          n_embd = {n_embd}\n[train]\nmax_steps = {steps}\nwarmup_steps = 0\nprecision = \"{precision}\"\n\
-         [optimizer]\nname = {optimizer:?}\n[quant]\n{quant}\n[quant.scaling]\n{scaling}\n[shadow]\nevery = {shadow}\n[metrics]\nevery = {metrics}\n{}\n",
+         [optimizer]\nname = {optimizer:?}\n[quant]\n{quant}\n{shared}\n[shadow]\nevery = {shadow}\n[metrics]\nevery = {metrics}\n{}\n",
         spec.device,
         format!("bins:{}", folder.display()),
         more.join("\n"),

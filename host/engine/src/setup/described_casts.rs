@@ -93,7 +93,7 @@ fn said(
     if role.first_use().is_some() {
         said["of"] = json!(match site.source {
             UseSource::HighPrecision => "the tensor in high precision",
-            UseSource::Dequantized => "the values of the first use",
+            UseSource::Dequantized => "the rounded values of the first product",
         });
     }
     if let Some(hadamard) = site.transform {
@@ -141,17 +141,16 @@ fn bits_per_value(site: &TensorQuantizer, row: Option<usize>) -> f64 {
 
 fn scaling(site: &TensorQuantizer) -> Value {
     let with = |rule: &ScaleRule, amax: Value| {
-        let granularity = match (site.block, site.tile, rule.group) {
-            (Some(Block::Row), ..) => "row".to_string(),
-            (Some(Block::Along(elements)), ..) | (_, None, Some(elements)) => format!("block of {elements}"),
-            (Some(Block::Tile([rows, columns])), ..) | (_, Some([rows, columns]), _) => {
-                format!("tile of {rows} x {columns}")
-            }
-            (_, None, None) => "tensor".to_string(),
+        // As the key `block` of a run file has it.
+        let block = match (site.block, site.tile, rule.group) {
+            (Some(Block::Row), ..) => json!("row"),
+            (Some(Block::Along(elements)), ..) | (_, None, Some(elements)) => json!(elements),
+            (Some(Block::Tile(tile)), ..) | (_, Some(tile), _) => json!(tile),
+            (_, None, None) => json!("tensor"),
         };
         let scaling = &rule.scaling;
         let mut said = json!({
-            "granularity": granularity, "amax": amax, "margin": scaling.margin, "pow2": scaling.pow2
+            "block": block, "amax": amax, "margin": scaling.margin, "pow2": scaling.pow2
         });
         for (key, value) in unusual(scaling) {
             said[key] = value;

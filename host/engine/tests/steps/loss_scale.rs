@@ -89,7 +89,7 @@ fn an_overflow_halves_the_scale_and_skips_the_step() {
 
 #[test]
 fn a_format_without_a_scale_that_saturates_is_an_overflow() {
-    let quant = "[quant]\ngrad = \"E4M3\"\n[quant.scaling]\ngranularity = \"none\"";
+    let quant = "[quant]\ngrad = \"E4M3\"\nblock = \"none\"";
     let mut run = ready("\"dynamic\"", quant);
     let skipped = |(record, update): (MetricRecord, AppliedUpdate)| {
         // Alerts ignore saturation that the loss scale caused.

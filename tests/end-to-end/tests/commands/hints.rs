@@ -22,8 +22,6 @@ const BAD: &[&str] = &[
     "quant = { recipe = 'te_current', block = 32, scaling = { amax = 'delayed' } }",
     "quant = { recipe = 'mxfp8', scaling = { order = 'decode' } }",
     "quant = { recipe = 'mxfp8', master_weights = 'none' }",
-    "quant.scaling = { amax = 'delayed', granularity = 'block' }",
-    "quant.scaling = { amax = 'static', granularity = 'block', static_amax = 2.0 }",
     "quant = { weight = 'E4M3', block = 'row', scaling = { amax = 'static' } }",
     "quant.scaling = { rule = 'rms', amax = 'delayed' }",
     "quant.scaling = { rule = 'floor', order = 'decode' }",

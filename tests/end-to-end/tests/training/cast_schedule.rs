@@ -11,7 +11,7 @@ fn run_file(schedule: &str) -> String {
     TINY.replace("max_steps = 6", "max_steps = 12")
         .replace("weight = \"E5M2\"", "weight = \"E4M3\"\nactivation = \"E4M3\"")
         + &format!(
-            "[quant.scaling]\ngranularity = \"tensor\"\namax = \"delayed\"\nwindow = 3\n{schedule}\n\
+            "[quant.scaling]\namax = \"delayed\"\nwindow = 3\n{schedule}\n\
              [metrics]\nhistograms_every = 1\n[shadow]\nevery = 3\n\
              [alerts]\npatience = 3\nkurtosis_growth = 0.0\nkurtosis_threshold = 0.1\ncooldown_s = 1e6\n[[sink]]\nname = \"csv\"\n"
         )
@@ -71,7 +71,7 @@ fn a_change_is_what_a_fork_of_the_checkpoint_before_it_is() {
     runs(&bench, &["--out", "scheduled"]);
     bench.write("run.toml", &run_file(""));
     runs(&bench, &["--out", "plain", "--max-steps", "6"]);
-    let casts = "[quant.scaling]\ngranularity = \"tensor\"\namax = \"delayed\"\nwindow = 3\n";
+    let casts = "[quant.scaling]\namax = \"delayed\"\nwindow = 3\n";
     let unquantized = run_file("").replace("weight = \"E4M3\"\nactivation = \"E4M3\"", "").replace(casts, "");
     bench.write("run.toml", &unquantized);
     let from = "plain/checkpoints/step-000006";

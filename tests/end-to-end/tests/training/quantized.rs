@@ -162,19 +162,19 @@ fn skipped_blocks_stay_unquantized() {
 fn every_scaling_rule_keeps_the_sqnr_of_small_weights() {
     let bench = Bench::new();
     let sqnr = |scaling: &str| {
-        let metrics = run(&bench, &format!("weight = \"E3M4\"\nscaling = {scaling}"), scaling);
+        let metrics = run(&bench, &format!("weight = \"E3M4\"\n{scaling}"), scaling);
         numbers(&metrics["quant/weight/sqnr_db"])[0]
     };
-    let unscaled = sqnr("{ granularity = \"none\" }");
+    let unscaled = sqnr("block = \"none\"");
     assert!(unscaled < 20.0, "{unscaled}");
     for scaling in [
-        "{ granularity = \"tensor\" }",
-        "{ granularity = \"channel\" }",
-        "{ granularity = \"block\", block = 4 }",
-        "{ granularity = \"block\", block = 3 }",
-        "{ amax = \"delayed\", window = 2 }",
-        "{ amax = \"static\" }",
-        "{ pow2 = true }",
+        "block = \"tensor\"",
+        "block = \"row\"",
+        "block = 4",
+        "block = 3",
+        "scaling = { amax = \"delayed\", window = 2 }",
+        "scaling = { amax = \"static\" }",
+        "scaling = { pow2 = true }",
     ] {
         let scaled = sqnr(scaling);
         assert!(scaled > 33.0, "{scaling}: {scaled}");

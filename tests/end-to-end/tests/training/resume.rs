@@ -90,8 +90,8 @@ fn two_halves_are_the_whole_for_every_way_of_rounding() {
         &["quant.master_weights=none", "quant.weight_rounding=stochastic"],
         &["quant.master_weights=none", "quant.weight=E7M0", "quant.stored_scale={rule=\"fixed\"}"],
         &["quant.master_weights=none", "quant.stored_scale={rule=\"dynamic\"}"],
-        &["quant.weight=E1M6", "quant.scaling={granularity=\"block\", block=4}", "quant.master_weights=none"],
-        &["train.loss_scale=dynamic", "quant.grad=E4M3", "quant.scaling={granularity=\"none\"}"],
+        &["quant.weight=E1M6", "quant.block=4", "quant.master_weights=none"],
+        &["train.loss_scale=dynamic", "quant.grad=E4M3", "quant.block=none"],
         &["quant.weight=INT4", "quant.activation=E2M1", "quant.grad=E3M2"],
         &["quant.weight=E5M6", "quant.activation=E8M7", "quant.master_weights=none"],
     ];
@@ -128,9 +128,9 @@ fn two_halves_are_the_whole_for_casts_and_their_random_signs() {
 fn a_run_goes_on_among_skipped_steps() {
     let bench = Bench::new();
     bench.write("run.toml", &measured());
-    let scaling = "quant.scaling={granularity=\"none\"}";
+    let scale = "quant.block=none";
     for (name, master) in [("fp32", "quant.master_weights=fp32"), ("none", "quant.master_weights=none")] {
-        let set = ["train.loss_scale=dynamic", "quant.grad=E4M3", scaling, master];
+        let set = ["train.loss_scale=dynamic", "quant.grad=E4M3", scale, master];
         let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
         let (whole, parts) = (format!("{name}-whole"), format!("{name}-parts"));
         succeeds(&bench, &[&["--out", &whole, "--max-steps", "6"], set.as_slice()].concat());
@@ -220,7 +220,7 @@ fn a_fork_keeps_the_formats_of_stored_codes() {
 
 #[test]
 fn two_halves_are_the_whole_for_every_optimizer() {
-    let blocks = "quant.scaling={granularity=\"block\", block=4}";
+    let blocks = "quant.block=4";
     let codes = "optimizer.states={exp_avg={format=\"E5M2\", block=16}, exp_avg_sq={format=\"E5M2\", rounding=\"stochastic\"}}";
     let packed = "optimizer.states={exp_avg={format=\"INT4\", block=5}, exp_avg_sq={format=\"E2M1\", block=3, rounding=\"stochastic\"}}";
     let maps = "optimizer.states={exp_avg={format=\"DYNAMIC8\", block=16, min_size=65}, exp_avg_sq={format=\"DYNAMIC8:unsigned\"}}";

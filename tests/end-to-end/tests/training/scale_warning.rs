@@ -80,8 +80,8 @@ fn healthy_scales_are_not_mentioned() {
     let bench = bench();
     let scalings: [&[&str]; 7] = [
         &[],
-        &["quant.scaling.granularity=channel"],
-        &["quant.scaling.granularity=block", "quant.scaling.pow2=true"],
+        &["quant.block=row"],
+        &["quant.block=32", "quant.scaling.pow2=true"],
         &["quant.scaling.margin=1"],
         &["quant.scaling.amax=delayed"],
         &["quant.master_weights=none"],

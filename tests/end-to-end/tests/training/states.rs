@@ -183,11 +183,7 @@ fn states_of_any_block_resume() {
 #[test]
 fn the_residual_is_what_the_rounding_of_the_update_lost() {
     let bench = Bench::new();
-    let set = [
-        "quant.master_weights=none",
-        "quant.scaling={granularity=\"none\"}",
-        "optimizer.error_feedback=true",
-    ];
+    let set = ["quant.master_weights=none", "quant.block=none", "optimizer.error_feedback=true"];
     let (stored, record) = first_step(&bench, "fed", &set);
     let rules = &record["computed"]["optimizer"]["rules"];
     assert_eq!(rules["AdamW with error feedback"].as_array().map(Vec::len), Some(5), "{rules}");

@@ -118,10 +118,10 @@ fn rules_without_effect_are_refused() {
     };
     for quant in [
         "weight = \"E5M2\"\nstored_scale = { rule = \"fixed\" }",
-        "weight = \"E5M2\"\nmaster_weights = \"none\"\nscaling = { granularity = \"none\" }\nstored_scale = { rule = \"fixed\" }",
+        "weight = \"E5M2\"\nmaster_weights = \"none\"\nblock = \"none\"\nstored_scale = { rule = \"fixed\" }",
     ] {
         assert!(refused(quant).contains("`quant.stored_scale` has no effect"), "{quant}");
     }
     let stderr = refused("weight = \"E5M2\"\nmaster_weights = \"none\"\nscaling = { amax = \"delayed\" }");
-    assert!(stderr.contains("only `granularity` and `block`"), "{stderr}");
+    assert!(stderr.contains("`quant.scaling` does not apply"), "{stderr}");
 }

@@ -224,8 +224,8 @@ fn overflow_and_underflow_rates_equal_a_recount() {
     let bench = bench();
     run(&bench, "start", "weight = \"E3M4\"", &[]);
     let before = parameters(&fs::read(bench.path("start/weights.safetensors")).unwrap());
-    let step = |out: &str, scaling: &str| {
-        let quant = format!("weight = \"E3M4\"\nscaling = {scaling}");
+    let step = |out: &str, scale: &str| {
+        let quant = format!("weight = \"E3M4\"\n{scale}");
         run(
             &bench,
             out,
@@ -233,8 +233,8 @@ fn overflow_and_underflow_rates_equal_a_recount() {
             &["model.init=start/weights.safetensors", "train.max_steps=1", "train.warmup_steps=0"],
         )
     };
-    let saturated = step("a", "{ amax = \"static\", static_amax = 0.01 }");
-    let unscaled = step("b", "{ granularity = \"none\" }");
+    let saturated = step("a", "scaling = { amax = \"static\", static_amax = 0.01 }");
+    let unscaled = step("b", "block = \"none\"");
     for layer in LAYERS {
         let share = |holds: &dyn Fn(f32) -> bool| {
             before[layer].iter().filter(|w| holds(**w)).count() as f64 / before[layer].len() as f64
