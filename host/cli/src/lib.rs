@@ -11,6 +11,7 @@
 mod about;
 mod alerts;
 mod bench;
+mod blame;
 mod casts;
 mod check;
 mod compare;
@@ -84,6 +85,13 @@ enum Command {
     /// Runs a matrix of run files, each in a process of its own. Completed runs are skipped, interrupted runs are
     /// resumed.
     Sweep(sweep::SweepArgs),
+    /// Finds the casts that raise a run's loss, by runs with groups of them undone.
+    ///
+    /// Each group is tested in two ways over several seeds: the run without the rounding of the group, against the run
+    /// as it is, and the unrounded run with only this rounding, against the unrounded run. Groups with an effect are
+    /// divided: roles, layer types, layers. Then the steps are searched in which the found casts matter, and cheaper
+    /// casts are tried in their place. The same command resumes a search that was stopped or killed.
+    Blame(blame::BlameArgs),
     /// Checks a run file against plugins, data and device, reports all its faults, and writes nothing.
     ///
     /// If the run file has no fault, the command prints a summary of the run with its memory and its time. To measure
@@ -173,6 +181,7 @@ impl Command {
             Self::Run(args) => args.trust(),
             Self::Check(args) => args.trust.into(),
             Self::Sweep(args) => args.trust.into(),
+            Self::Blame(args) => args.trust.into(),
             Self::Diff(args) => args.trust.into(),
             Self::Weights(command) => command.trust(),
             Self::Evaluate(args) => args.model.trust(),
@@ -258,6 +267,7 @@ fn execute(command: Command) -> Result<ExitCode, Diagnostic> {
         Command::Init(args) => init::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Sweep(args) => sweep::run(&args),
+        Command::Blame(args) => blame::run(&args),
         Command::Check(args) => run_check::run(&args),
         Command::Plugins(command) => plugins::run(command),
         Command::Formats(command) => formats::run(command),

@@ -70,7 +70,7 @@ pub use observe::{ObserveSection, RolesChoice};
 pub use optimizer::{OptimizerGroup, OptimizerSection, StateCodes, StateFloat, StateStorage};
 pub use paths::from_folder;
 pub use plugin_ref::{PinnedPlugin, PluginRef};
-pub use quant::{CastPhase, CastTrigger, LayerRule, QuantSection, StoredScaleSection};
+pub use quant::{CastPhase, CastTrigger, LayerRule, QuantSection, StoredScaleSection, unrounded_entry};
 pub use recipe::RECIPES;
 pub use scaling::{ScalingFields, ScalingSection};
 pub use schema::{

@@ -94,6 +94,10 @@ pub struct QuantSection {
     /// Transformer blocks at the end that stay unquantized, as for `skip_first`. The head is in none: exclude it by
     /// name.
     pub skip_last: BlockCount,
+    /// Casts that are left out after all rules, as `ROLE` or `ROLE:PATTERN`, such as `grad:lm_head.weight`. Without
+    /// `PATTERN`, the role is left out in all layers. The random bits of all other casts stay the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unrounded: Vec<String>,
     /// Formats by layer: rules in order, later ones override.
     pub layer: Vec<LayerRule>,
     /// Casts that change during the run. An entry has a trigger, `at = STEP`, `at = "80%"` (of `train.max_steps`) or
@@ -130,6 +134,7 @@ impl Default for QuantSection {
             exclude: Vec::new(),
             skip_first: BlockCount::default(),
             skip_last: BlockCount::default(),
+            unrounded: Vec::new(),
             layer: Vec::new(),
             schedule: Vec::new(),
         }
@@ -156,6 +161,13 @@ impl QuantSection {
     fn casts(&self, role: Role) -> impl Iterator<Item = &String> {
         let tables = std::iter::once(&self.cast).chain(self.layer.iter().map(|rule| &rule.cast));
         tables.filter_map(move |tables| tables.of(role)?.format.as_ref())
+    }
+
+    /// True if `unrounded` leaves out a role of the layers whose names `matches` accepts.
+    #[must_use]
+    pub fn is_unrounded(&self, role: Role, matches: impl Fn(&str) -> bool) -> bool {
+        let entries = self.unrounded.iter().filter_map(|entry| unrounded_entry(entry));
+        entries.into_iter().any(|(of, pattern)| of == role && matches(pattern))
     }
 
     /// The sums of products, if they are not f32.
@@ -186,6 +198,13 @@ impl QuantSection {
         let mut named = [&self.weight].into_iter().chain(rules).flatten();
         named.any(is_on) || self.casts(Role::Weight).any(is_on)
     }
+}
+
+/// The role and the pattern of an entry of `quant.unrounded`; `None` for an unknown role.
+#[must_use]
+pub fn unrounded_entry(entry: &str) -> Option<(Role, &str)> {
+    let (name, pattern) = entry.split_once(':').unwrap_or((entry, "*"));
+    Some((Role::ALL.into_iter().find(|role| role.name() == name)?, pattern))
 }
 
 /// True if a format rounds.

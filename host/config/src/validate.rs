@@ -14,7 +14,7 @@ use super::choices::{GeluChoice, MlpChoice, PositionsChoice, ScheduleChoice, Tok
 use super::loss_scale::LossScaleChoice;
 use super::optimizer::StateStorage;
 use super::plugin_ref::PluginRef;
-use super::quant::{QuantSection, StoredScaleSection};
+use super::quant::{QuantSection, StoredScaleSection, unrounded_entry};
 use super::scaling::ScalingSection;
 use super::schema::{CurvatureSection, RunConfig, TrainSection};
 use super::source::Source;
@@ -361,6 +361,7 @@ fn quant(config: &RunConfig) -> Vec<Rule> {
         .hint("name one, such as weight = \"E5M2\", or remove the key"),
         unused("quant.ste", quant.ste == plain.ste),
         unused("quant.exclude", quant.exclude.is_empty()),
+        unused("quant.unrounded", quant.unrounded.is_empty()),
         unused("quant.skip_first", quant.skip_first == plain.skip_first),
         unused("quant.skip_last", quant.skip_last == plain.skip_last),
         unused("quant.scaling", quant.scaling == plain.scaling),
@@ -371,6 +372,12 @@ fn quant(config: &RunConfig) -> Vec<Rule> {
         rules.push(rule(&["quant.accumulate"], section.is_valid(), message));
     }
     rules.extend(stored_scale(quant));
+    rules.extend(quant.unrounded.iter().enumerate().map(|(index, entry)| {
+        let key = format!("quant.unrounded.{index}");
+        let message = format!("`{key}` must be a role, or a role and a pattern, found {entry:?}");
+        rule(&[&key], unrounded_entry(entry).is_some_and(|(_, pattern)| !pattern.is_empty()), message)
+            .hint("write \"grad\" or \"grad:lm_head.weight\"; a role is a key of [quant.cast]")
+    }));
     let mut named: Vec<(String, &str)> = Vec::new();
     let formats = [("weight", &quant.weight), ("activation", &quant.activation), ("grad", &quant.grad)];
     named.extend(formats.iter().filter_map(|(key, name)| Some((format!("quant.{key}"), name.as_deref()?))));

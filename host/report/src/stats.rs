@@ -36,8 +36,15 @@ impl Sample {
         let mean = origin + values.iter().map(|value| value - origin).sum::<f64>() / count;
         let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
         let sd = (n > 1).then(|| (square / (count - 1.0)).sqrt());
-        let half_width = sd.and_then(|sd| Some(quantile(n - 1)? * sd / count.sqrt()));
-        Some(Self { n, mean, sd, half_width })
+        let mut sample = Self { n, mean, sd, half_width: None };
+        sample.half_width = sample.half_width_at(1.0 - CONFIDENCE);
+        Some(sample)
+    }
+
+    /// Half the width of the mean's interval that is wrong with probability `error`; missing with one value.
+    #[must_use]
+    pub fn half_width_at(&self, error: f64) -> Option<f64> {
+        Some(quantile(self.n - 1, error)? * self.sd? / (self.n as f64).sqrt())
     }
 
     /// Lower and upper end of the interval; missing with one value.
@@ -63,10 +70,10 @@ impl Sample {
     }
 }
 
-/// The t that bounds the middle [`CONFIDENCE`] with these degrees of freedom.
-fn quantile(freedom: usize) -> Option<f64> {
+/// The t that is exceeded on either side with probability `error`, with these degrees of freedom.
+fn quantile(freedom: usize, error: f64) -> Option<f64> {
     let law = StudentsT::new(0.0, 1.0, freedom as f64).ok()?;
-    Some(law.inverse_cdf(0.5 + CONFIDENCE / 2.0))
+    Some(law.inverse_cdf(1.0 - error / 2.0))
 }
 
 /// Holm's correction: p-values to compare with one minus [`CONFIDENCE`], in the order given.
@@ -98,7 +105,7 @@ mod tests {
         let table =
             [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (9, 2.2622), (29, 2.0452), (120, 1.9799)];
         for (freedom, expected) in table {
-            close(quantile(freedom).unwrap(), expected);
+            close(quantile(freedom, 0.05).unwrap(), expected);
         }
     }
 

@@ -36,6 +36,7 @@ use std::{
 };
 
 pub use progress::SweepProgress;
+pub use task::Task;
 
 use altgrad_base::{diagnostic::Diagnostic, eprintln, interrupt};
 use altgrad_config::{RunConfig, Source};
@@ -47,7 +48,6 @@ use matrix::SweepMatrix;
 use outcome::Outcome;
 use result::{Results, RunResult, WorseThanTwin};
 use successive_halving::Tuned;
-use task::Task;
 use trial_results::TrialResults;
 use twins::Twins;
 

@@ -18,6 +18,10 @@ pub type SiteId = usize;
 #[derive(Debug)]
 pub struct QuantPlan {
     sites: Vec<TensorQuantizer>,
+    /// The number of each site in keys of random bits, and their number: those of casts that `quant.unrounded` leaves
+    /// out count too.
+    numbers: Vec<u64>,
+    numbered: u64,
     /// The sites of a layer.
     layers: BTreeMap<(LayerId, Role), SiteId>,
     /// Storage of weights: rounded from f32 each step, or kept on the grids of their formats.
@@ -48,9 +52,26 @@ impl QuantPlan {
         seed: u64,
     ) -> Self {
         let layers = sites.iter().enumerate().map(|(id, (layer, site))| ((*layer, site.role), id)).collect();
-        let sites = sites.into_iter().map(|(_, site)| site).collect();
-        let unrounded = BTreeSet::new();
-        Self { sites, layers, master_weights, precision, unrounded, fast_bf16: false, sum: None, seed }
+        let sites: Vec<_> = sites.into_iter().map(|(_, site)| site).collect();
+        let numbered = sites.len() as u64;
+        Self {
+            sites,
+            numbers: (0..numbered).collect(),
+            numbered,
+            layers,
+            master_weights,
+            precision,
+            unrounded: BTreeSet::new(),
+            fast_bf16: false,
+            sum: None,
+            seed,
+        }
+    }
+
+    /// The same plan with these numbers of its sites among `numbered`.
+    #[must_use]
+    pub fn with_numbers(self, numbers: Vec<u64>, numbered: u64) -> Self {
+        Self { numbers, numbered, ..self }
     }
 
     /// The same plan with these second uses of operands in high precision. All others without a site reuse the first
@@ -155,7 +176,7 @@ impl QuantPlan {
 
     /// The key of the random bits of a site's tensor.
     pub(super) fn key(&self, site: SiteId, step: u64, micro_batch: u64) -> RandomKey {
-        let tensor = micro_batch * self.sites.len() as u64 + site as u64;
+        let tensor = micro_batch * self.numbered + self.numbers[site];
         RandomKey { seed: self.seed, step, tensor, offset: 0 }
     }
 

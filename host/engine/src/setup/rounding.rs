@@ -11,6 +11,7 @@ use altgrad_casts::Block;
 use altgrad_config::{
     MasterWeightsChoice, PrecisionChoice, QuantSection, RunConfig, StoredScaleChoice,
     cast::{ResolvedCast, UseSourceChoice},
+    unrounded_entry,
 };
 use altgrad_loader::{FormatPlugin, Registry, instance::KeyedDiagnostic};
 use altgrad_plugin_api::Rounding;
@@ -49,6 +50,9 @@ struct Builder<'a> {
     /// All rounding modes of the run.
     modes: Vec<Rounding>,
     sites: Vec<(LayerId, TensorQuantizer)>,
+    /// The number of each site among those of the run file without `quant.unrounded`, and their number.
+    numbers: Vec<u64>,
+    numbered: u64,
     widths: Widths,
     /// Second uses in high precision.
     unrounded: BTreeSet<(LayerId, Role)>,
@@ -71,6 +75,8 @@ pub(super) fn quant(
         formats: HashMap::new(),
         modes: Vec::new(),
         sites: Vec::new(),
+        numbers: Vec::new(),
+        numbered: 0,
         widths: Widths::new(config),
         unrounded: BTreeSet::new(),
     };
@@ -108,7 +114,7 @@ pub(super) fn quant(
     }
     let quant = QuantPlan::new(builder.sites, config.quant.master_weights, precision, config.run.seed);
     let quant = quant.with_unrounded(builder.unrounded).with_fast_bf16(device.multiplies_bf16_fast());
-    let quant = quant.with_sum(config.quant.limited_sum());
+    let quant = quant.with_sum(config.quant.limited_sum()).with_numbers(builder.numbers, builder.numbered);
     let layers: Vec<_> = layers.iter().map(|(layer, _)| (*layer, shapes(*layer))).collect();
     sums::check(&quant, device, &layers)?;
     Ok(quant)
@@ -178,27 +184,53 @@ impl Builder<'_> {
         shape: LayerShape,
         casts: &casts::LayerCasts,
     ) -> Result<(), KeyedDiagnostic> {
-        casts::check_sources(casts)?;
+        let left: Vec<_> = casts.iter().map(|(role, cast)| (*role, self.left(layer, *role, cast))).collect();
+        casts::check_sources(&left)?;
         let name = self.name(layer);
-        self.in_all_passes(shape, |shape| casts::check_transforms(name, casts, shape))?;
-        for (role, resolved) in casts {
+        self.in_all_passes(shape, |shape| casts::check_transforms(name, &left, shape))?;
+        for ((role, resolved), (_, given)) in left.iter().zip(casts) {
             let is_second = role.first_use().is_some();
-            if is_second && resolved.source() == UseSourceChoice::Reuse {
+            let reuses = |cast: &ResolvedCast| is_second && cast.source() == UseSourceChoice::Reuse;
+            let has_site = |cast: &ResolvedCast| cast.format().is_some() && !reuses(cast);
+            if has_site(given) && !has_site(resolved) {
+                self.numbered += 1;
+            }
+            if reuses(resolved) {
                 continue;
             }
-            let first = casts.iter().find(|(of, _)| Some(*of) == role.first_use());
+            let first = left.iter().find(|(of, _)| Some(*of) == role.first_use());
+            let has_rounded_first = first.is_some_and(|(_, first)| first.format().is_some());
             match resolved.format() {
                 Some(format) => {
-                    let site = self.site(layer, *role, format, resolved, shape)?;
-                    self.sites.push((layer, site));
+                    let mut site = self.site(layer, *role, format, resolved, shape)?;
+                    if is_second && !has_rounded_first {
+                        site.source = UseSource::HighPrecision;
+                    }
+                    self.add(layer, site);
                 }
-                None if first.is_some_and(|(_, first)| first.format().is_some()) => {
+                None if has_rounded_first => {
                     self.unrounded.insert((layer, *role));
                 }
                 None => {}
             }
         }
         Ok(())
+    }
+
+    /// Numbers and adds a site.
+    fn add(&mut self, layer: ParamId, site: TensorQuantizer) {
+        self.sites.push((layer, site));
+        self.numbers.push(self.numbered);
+        self.numbered += 1;
+    }
+
+    /// The cast without its format if `quant.unrounded` leaves it out.
+    fn left(&self, layer: ParamId, role: Role, cast: &ResolvedCast) -> ResolvedCast {
+        let mut cast = cast.clone();
+        if self.config.is_unrounded(role, |pattern| is_match(self.layout, pattern, layer, role)) {
+            cast.fields.format = None;
+        }
+        cast
     }
 
     /// Checks the casts of a layer at its shape in a batch and, if the curvature is measured, at its shape in a single
@@ -231,7 +263,20 @@ impl Builder<'_> {
 
     fn check_rules(&self) -> Result<(), KeyedDiagnostic> {
         let mut rules = self.config.layer.iter().enumerate();
-        rules.try_for_each(|(index, rule)| self.matches(&rule.pattern, &format!("quant.layer.{index}.match")))
+        rules.try_for_each(|(index, rule)| {
+            self.matches(&rule.pattern, &format!("quant.layer.{index}.match"))
+        })?;
+        // Norms and the embedding have casts too.
+        let names = |pattern: &WildMatch| {
+            pattern.matches(HEAD) || self.layout.specs.iter().any(|spec| pattern.matches(&spec.name))
+        };
+        let mut entries = self.config.unrounded.iter().enumerate();
+        entries.try_for_each(|(index, entry)| match unrounded_entry(entry) {
+            Some((_, pattern)) if !names(&WildMatch::new(pattern)) => {
+                self.matches(pattern, &format!("quant.unrounded.{index}"))
+            }
+            _ => Ok(()),
+        })
     }
 
     /// The casts of tensors outside of linear layers that have a format.
@@ -252,10 +297,14 @@ impl Builder<'_> {
     fn add_value(&mut self, place: &ValuePlace) -> Result<(), KeyedDiagnostic> {
         let ValuePlace { layer, cast: (role, resolved), width } = place;
         value_casts::check(*role, resolved)?;
-        let Some(format) = resolved.format() else { return Ok(()) };
+        let left = self.left(*layer, *role, resolved);
+        let Some(format) = left.format() else {
+            self.numbered += 1;
+            return Ok(());
+        };
         let shape = LayerShape { inputs: *width, outputs: *width, tokens: self.tokens };
         let site = self.site(*layer, *role, format, resolved, shape)?;
-        self.sites.push((*layer, site));
+        self.add(*layer, site);
         Ok(())
     }
 

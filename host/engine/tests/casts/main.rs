@@ -39,6 +39,8 @@ struct Bench {
     registry: Registry,
     layout: Layout,
     quant: Quantizer,
+    /// The sites of the run file without `unrounded`: they number the random bits.
+    all: Vec<(String, Role)>,
     device: ComputeDevice,
 }
 
@@ -56,8 +58,12 @@ impl Bench {
         let registry = Registry::open(&PluginsSection { dir, ..PluginsSection::default() }).unwrap();
         let device = ComputeDevice::open(DeviceChoice::Cpu).unwrap();
         let layout = Layout::new(&GptShape::new(&config.model, 16, 64));
-        let quant = rounding_of(&config, &source, &registry, &device, &layout)?.into();
-        Ok(Self { config, registry, layout, quant, device })
+        let quant = |config| rounding_of(config, &source, &registry, &device, &layout);
+        let mut whole = config.clone();
+        whole.quant.unrounded.clear();
+        let all = quant(&whole)?.sites().iter().map(|site| (site.layer.clone(), site.role)).collect();
+        let quant = quant(&config)?.into();
+        Ok(Self { config, registry, layout, quant, all, device })
     }
 
     fn plugin(&self, format: &str) -> FormatPlugin {
@@ -68,7 +74,10 @@ impl Bench {
     fn cast(&self, layer: usize, role: Role) -> (ResolvedCast, Option<(Cast, Grid)>) {
         let name = &self.layout.specs[layer].name;
         let applies = |rule: &LayerRule| wildmatch::WildMatch::new(&rule.pattern).matches(name);
-        let resolved = self.config.quant.cast(role, applies);
+        let mut resolved = self.config.quant.cast(role, applies);
+        if self.config.quant.is_unrounded(role, |pattern| wildmatch::WildMatch::new(pattern).matches(name)) {
+            resolved.fields.format = None;
+        }
         let format = resolved.format().map(|format| {
             let plugin =
                 FormatPlugin::make(&self.registry, "test", format).unwrap_or_else(|(_, e)| panic!("{e}"));
@@ -89,9 +98,8 @@ impl Bench {
         let (resolved, Some((cast, grid))) = self.cast(layer, role) else {
             return (x.to_vec(), vec![true; x.len()]);
         };
-        let sites = self.quant.plan.sites();
         let name = &self.layout.specs[layer].name;
-        let site = sites.iter().position(|site| site.role == role && site.layer == *name).unwrap();
+        let site = self.all.iter().position(|(layer, of)| *of == role && layer == name).unwrap();
         let key = |tensor: u64| RandomKey { seed: 7, step: 0, tensor, offset: 0 };
         let product = u64::from(role.product().unwrap_or(3));
         let signs = key(u64::MAX - (4 * layer as u64 + product));
@@ -269,6 +277,24 @@ fn every_field_of_a_cast_gives_the_product_and_gradients_that_it_should() {
     for field in fields {
         check(field, &format!("[quant]\nweight = 'E4M3'\nactivation = 'E3M4'\ngrad = 'E5M2'\n{field}\n"));
     }
+}
+
+/// Casts that are left out change no random bit of the others; second uses of unrounded operands read them.
+#[test]
+fn unrounded_casts_leave_all_others_as_they_are() {
+    let casts = "[quant]\nweight = 'E4M3'\nactivation = 'E3M4'\ngrad = 'E5M2'\nrounding = 'stochastic'\n";
+    for (unrounded, sources) in [
+        ("", "source = 'dequantized'\n"),
+        ("'weight'", ""),
+        ("'activation:*.c_fc.*', 'grad_wgrad'", "source = 'hp'\n"),
+        ("'weight:h.0.*', 'grad'", "source = 'dequantized'\n"),
+        ("'grad_wgrad:h.0.attn.*', 'activation:h.1.*'", "source = 'dequantized'\n"),
+    ] {
+        check(unrounded, &format!("{casts}{sources}unrounded = [{unrounded}]\n"));
+    }
+    let rotated = "source = 'dequantized'\ntransform = { hadamard = 8 }\nunrounded = ['weight']\n";
+    let refused = Bench::try_new(&format!("{casts}{rotated}")).err().unwrap();
+    assert!(refused.message.contains("transform"), "{refused}");
 }
 
 /// Attention of two sequences: its two products and their gradients, forward and backward.

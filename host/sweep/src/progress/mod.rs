@@ -74,6 +74,12 @@ impl SweepProgress {
         }
     }
 
+    /// The display of runs without twins.
+    #[must_use]
+    pub fn without_twins(quiet: bool) -> Self {
+        Self::new(quiet, Twins::default())
+    }
+
     /// A batch of runs begins.
     pub fn begin(&mut self, phase: &str, tasks: &[Task]) {
         let outcomes: Vec<(&Task, Outcome)> = tasks.iter().map(|task| (task, task.outcome())).collect();

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod bench;
+mod blame;
 mod book;
 mod casts;
 mod curvature;

@@ -38,6 +38,7 @@ impl Rule {
 const ALERTS: &str = "altgrad-alerts";
 const API: &str = "altgrad-plugin-api";
 const BASE: &str = "altgrad-base";
+const BLAME: &str = "altgrad-blame";
 const CASTS: &str = "altgrad-casts";
 const CONFIG: &str = "altgrad-config";
 const CONFORMANCE: &str = "altgrad-conformance";
@@ -77,12 +78,14 @@ const RULES: &[Rule] = &[
         .tests(&[END_TO_END]),
     rule(REPORT, &[ALERTS, BASE, CONFIG, METRICS, RUN_FOLDER]),
     rule(SWEEP, &[ALERTS, BASE, CONFIG, METRICS, RUN_FOLDER]),
+    rule(BLAME, &[BASE, CONFIG, METRICS, REPORT, SWEEP]),
     rule(WATCH, &[BASE, REPORT]),
     rule(
         HOST,
         &[
             API,
             BASE,
+            BLAME,
             CASTS,
             CONFIG,
             CONFORMANCE,

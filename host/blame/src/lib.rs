@@ -1,0 +1,83 @@
+//! Which casts raise a run's loss, by counterfactual runs: the run again with a group of its casts undone, and its
+//! unrounded baseline with only this group.
+//!
+//! [`cause`] lists what can be undone, as a tree: role, layer type, layer. [`trial`] is a run with some of it undone,
+//! [`runner`] makes such runs through the folders and launchers of sweeps, and [`lab`] compares their losses by seed.
+//! [`search`] descends the tree, [`window`] finds the steps that matter, [`remedy`] tries cheaper casts, and
+//! [`verdict`] is the result.
+//!
+//! The state is the run folders: the search depends on nothing but losses, so that a repeated command makes only the
+//! missing runs and ends with the same verdict.
+
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+pub mod cause;
+pub mod lab;
+pub mod remedy;
+pub mod runner;
+pub mod search;
+pub mod trial;
+pub mod verdict;
+pub mod window;
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_config::RunConfig;
+
+use cause::Cause;
+use lab::{Halt, Lab, Losses};
+use verdict::Verdict;
+
+/// Options of a search.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Seeds of each comparison, at least 2: the run's own and those after it.
+    pub seeds: u64,
+    /// Steps of each run.
+    pub steps: u64,
+    /// The most runs that the search may make.
+    pub budget: usize,
+}
+
+/// Finds the causes of a run's loss.
+///
+/// # Errors
+/// Runs cannot be made. A search that is stopped or out of budget is in the verdict.
+pub fn blame(
+    config: &RunConfig,
+    causes: Vec<Cause>,
+    options: Options,
+    runs: &mut dyn Losses,
+) -> Result<Verdict, Diagnostic> {
+    let mut lab = Lab::new(config.run.seed, options, runs);
+    let mut verdict = Verdict::new(&causes, options);
+    match investigate(&causes, &mut lab, &mut verdict) {
+        Ok(()) => verdict.is_complete = true,
+        Err(Halt::Stopped) => verdict.is_stopped = true,
+        Err(Halt::Budget) => {}
+        Err(Halt::Fault(fault)) => return Err(fault),
+    }
+    verdict.runs = lab.runs();
+    Ok(verdict)
+}
+
+fn investigate(causes: &[Cause], lab: &mut Lab<'_>, verdict: &mut Verdict) -> Result<(), Halt> {
+    let total = search::total(causes.len(), lab)?;
+    verdict.total = Some(total);
+    if !total.is_positive() {
+        return Ok(());
+    }
+    verdict.levels = search::levels(causes, total, lab)?;
+    verdict.found = search::found(&verdict.levels);
+    if verdict.found.is_empty() {
+        return Ok(());
+    }
+    let together = search::together(causes.len(), verdict, lab)?;
+    verdict.together = Some(together);
+    let members = verdict.members();
+    if members.iter().all(|index| matches!(causes[*index], Cause::Cast { .. })) {
+        verdict.window = window::of(&members, together.undone, lab)?;
+        verdict.remedies = remedy::tried(causes, &members, together.undone, lab)?;
+    }
+    Ok(())
+}
