@@ -88,7 +88,7 @@ pub fn undo<'a>(config: &RunConfig, causes: impl IntoIterator<Item = &'a Cause>)
 
 /// A group of causes, by index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct CauseGroup {
     /// The role, role and layer type, or cause; a part of many groups says how many it has.
     pub name: String,
     /// Its causes.
@@ -99,7 +99,7 @@ pub struct Group {
 /// Groups of more parts are halved instead of compared part by part.
 const MOST_PARTS: usize = 8;
 
-impl Group {
+impl CauseGroup {
     /// All causes.
     #[must_use]
     pub fn root(causes: &[Cause]) -> Self {
@@ -136,10 +136,10 @@ impl Group {
 }
 
 /// Two groups of about as many parts. `depth` is that of the parts' parent, since the halves have the same parts.
-fn halves(parts: &[Group], depth: usize) -> Vec<Group> {
-    let half = |parts: &[Group]| {
+fn halves(parts: &[CauseGroup], depth: usize) -> Vec<CauseGroup> {
+    let half = |parts: &[CauseGroup]| {
         let more = parts.len() - 1;
-        Group {
+        CauseGroup {
             name: format!("{} and {more} more", parts[0].name),
             members: parts.iter().flat_map(|part| part.members.iter().copied()).collect(),
             depth,
@@ -164,10 +164,10 @@ mod tests {
             causes.push(cast(Role::Weight, &format!("h.{block}.mlp.c_fc.weight")));
             causes.push(cast(Role::Grad, &format!("h.{block}.mlp.c_fc.weight")));
         }
-        let names = |group: &Group| -> Vec<String> {
+        let names = |group: &CauseGroup| -> Vec<String> {
             group.parts(&causes).into_iter().map(|part| part.name).collect()
         };
-        let root = Group::root(&causes);
+        let root = CauseGroup::root(&causes);
         assert_eq!(names(&root), ["grad", "optimizer.states.exp_avg", "weight"]);
         let roles = root.parts(&causes);
         assert_eq!(names(&roles[0]), ["grad:lm_head.weight", "grad:*mlp.c_fc.weight"]);
@@ -180,7 +180,7 @@ mod tests {
     fn many_parts_are_halved_until_each_is_alone() {
         let causes: Vec<Cause> =
             (0..20).map(|block| cast(Role::Weight, &format!("h.{block}.mlp.c_fc.weight"))).collect();
-        let mut groups = vec![Group::root(&causes)];
+        let mut groups = vec![CauseGroup::root(&causes)];
         let mut leaves = 0;
         while let Some(group) = groups.pop() {
             let parts = group.parts(&causes);

@@ -26,7 +26,7 @@ use altgrad_config::RunConfig;
 
 use cause::Cause;
 use lab::{Halt, Lab, Losses};
-use verdict::Verdict;
+use verdict::BlameVerdict;
 
 /// Options of a search.
 #[derive(Debug, Clone, Copy)]
@@ -48,9 +48,9 @@ pub fn blame(
     causes: Vec<Cause>,
     options: Options,
     runs: &mut dyn Losses,
-) -> Result<Verdict, Diagnostic> {
+) -> Result<BlameVerdict, Diagnostic> {
     let mut lab = Lab::new(config.run.seed, options, runs);
-    let mut verdict = Verdict::new(&causes, options);
+    let mut verdict = BlameVerdict::new(&causes, options);
     match investigate(&causes, &mut lab, &mut verdict) {
         Ok(()) => verdict.is_complete = true,
         Err(Halt::Stopped) => verdict.is_stopped = true,
@@ -61,7 +61,7 @@ pub fn blame(
     Ok(verdict)
 }
 
-fn investigate(causes: &[Cause], lab: &mut Lab<'_>, verdict: &mut Verdict) -> Result<(), Halt> {
+fn investigate(causes: &[Cause], lab: &mut Lab<'_>, verdict: &mut BlameVerdict) -> Result<(), Halt> {
     let total = search::total(causes.len(), lab)?;
     verdict.total = Some(total);
     if !total.is_positive() {
@@ -72,9 +72,9 @@ fn investigate(causes: &[Cause], lab: &mut Lab<'_>, verdict: &mut Verdict) -> Re
     if verdict.found.is_empty() {
         return Ok(());
     }
-    let together = search::together(causes.len(), verdict, lab)?;
-    verdict.together = Some(together);
     let members = verdict.members();
+    let together = search::together(causes.len(), &members, lab)?;
+    verdict.together = Some(together);
     if members.iter().all(|index| matches!(causes[*index], Cause::Cast { .. })) {
         verdict.window = window::of(&members, together.undone, lab)?;
         verdict.remedies = remedy::tried(causes, &members, together.undone, lab)?;

@@ -1,19 +1,20 @@
 //! The descent from all causes to single ones.
 //!
-//! A group is tested in two ways: the run without its rounding, against the run as it is, and the unrounded baseline with
-//! only its rounding, against the baseline. The first misses a cause beside another that suffices alone; the second one
-//! that acts only together with another. Groups with a material effect of either kind are divided further.
+//! A group is tested in two ways: the run without its rounding, against the run as it is, and the unrounded
+//! baseline with only its rounding, against the baseline. The first misses a cause beside another that suffices
+//! alone; the second one that acts only together with another. Groups with a material effect of either kind are
+//! divided further.
 //!
-//! A material difference that the first seeds leave open is tested again with twice as many. Tests of level `l` of the tree share the level `0.05 / 2^l` by Bonferroni's correction, so that the probability of
-//! any false cause is at most 5 %.
+//! A material difference that the first seeds leave open is tested again with twice as many. Tests of level `l` of
+//! the tree share the level `0.05 / 2^l` by Bonferroni's correction, so that the probability of any false cause is
+//! at most 5 %.
 
 use serde::Serialize;
 
 use crate::{
-    cause::{Cause, Group},
+    cause::{Cause, CauseGroup},
     lab::{Effect, Halt, Lab, Look, MATERIAL},
     trial::Setting,
-    verdict::Verdict,
 };
 
 /// The effects of a group.
@@ -47,10 +48,10 @@ pub fn total(causes: usize, lab: &mut Lab<'_>) -> Result<Effect, Halt> {
 /// See [`Halt`].
 pub fn levels(causes: &[Cause], total: Effect, lab: &mut Lab<'_>) -> Result<Vec<Vec<Tested>>, Halt> {
     let mut levels: Vec<Vec<Tested>> = Vec::new();
-    let mut parents = vec![Group::root(causes)];
+    let mut parents = vec![CauseGroup::root(causes)];
     loop {
-        let parts: Vec<Vec<Group>> = parents.iter().map(|parent| parent.parts(causes)).collect();
-        let groups: Vec<&Group> = parts.iter().flatten().collect();
+        let parts: Vec<Vec<CauseGroup>> = parents.iter().map(|parent| parent.parts(causes)).collect();
+        let groups: Vec<&CauseGroup> = parts.iter().flatten().collect();
         if groups.is_empty() {
             return Ok(levels);
         }
@@ -64,8 +65,9 @@ pub fn levels(causes: &[Cause], total: Effect, lab: &mut Lab<'_>) -> Result<Vec<
             level.push(test(group, causes.len(), total, tests, lab)?);
         }
         let is_material =
-            |group: &Group| level.iter().any(|tested| tested.name == group.name && tested.is_material);
-        let next: Vec<Group> = groups.iter().copied().filter(|group| is_material(group)).cloned().collect();
+            |group: &CauseGroup| level.iter().any(|tested| tested.name == group.name && tested.is_material);
+        let next: Vec<CauseGroup> =
+            groups.iter().copied().filter(|group| is_material(group)).cloned().collect();
         // A parent whose parts have no effect is an end itself.
         for (parent, parts) in parents.iter().zip(&parts) {
             if !parts.is_empty() && !parts.iter().any(is_material) {
@@ -78,16 +80,16 @@ pub fn levels(causes: &[Cause], total: Effect, lab: &mut Lab<'_>) -> Result<Vec<
     }
 }
 
-fn without(group: &Group) -> Setting {
+fn without(group: &CauseGroup) -> Setting {
     Setting::without(group.members.iter().copied())
 }
 
-fn only(group: &Group, causes: usize) -> Setting {
+fn only(group: &CauseGroup, causes: usize) -> Setting {
     Setting::without((0..causes).filter(|index| !group.members.contains(index)))
 }
 
 fn test(
-    group: &Group,
+    group: &CauseGroup,
     causes: usize,
     total: Effect,
     tests: usize,
@@ -130,8 +132,7 @@ pub struct Together {
 ///
 /// # Errors
 /// See [`Halt`].
-pub fn together(causes: usize, verdict: &Verdict, lab: &mut Lab<'_>) -> Result<Together, Halt> {
-    let members = verdict.members();
+pub fn together(causes: usize, members: &[usize], lab: &mut Lab<'_>) -> Result<Together, Halt> {
     let baseline = Setting::without(0..causes);
     let others = (0..causes).filter(|index| !members.contains(index));
     let undone = Setting::without(members.iter().copied());

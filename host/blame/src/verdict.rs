@@ -15,7 +15,7 @@ use crate::{
 
 /// The result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Verdict {
+pub struct BlameVerdict {
     /// Everything that can be undone.
     pub causes: Vec<String>,
     /// Seeds of each comparison.
@@ -42,7 +42,7 @@ pub struct Verdict {
     pub is_stopped: bool,
 }
 
-impl Verdict {
+impl BlameVerdict {
     pub(crate) fn new(causes: &[Cause], options: Options) -> Self {
         Self {
             causes: causes.iter().map(ToString::to_string).collect(),

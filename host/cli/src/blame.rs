@@ -7,7 +7,7 @@ use std::{
 };
 
 use altgrad_base::{diagnostic::Diagnostic, eprintln, interrupt, println};
-use altgrad_blame::{Options, cause::Cause, runner::Runner, trial::Setting, verdict::Verdict};
+use altgrad_blame::{Options, cause::Cause, runner::Runner, trial::Setting, verdict::BlameVerdict};
 use altgrad_config::{RunConfig, Source};
 use altgrad_engine::setup::ReadyRun;
 use altgrad_metrics::Role;
@@ -124,7 +124,11 @@ fn beside(run: &Path) -> PathBuf {
 }
 
 /// The run file with the confirmed remedy.
-fn remedied(config: &RunConfig, causes: &[Cause], verdict: &Verdict) -> Result<Option<String>, Diagnostic> {
+fn remedied(
+    config: &RunConfig,
+    causes: &[Cause],
+    verdict: &BlameVerdict,
+) -> Result<Option<String>, Diagnostic> {
     let Some(remedy) = verdict.remedy() else { return Ok(None) };
     let setting = match remedy.rules.is_empty() {
         true => Setting::without(verdict.members()),
