@@ -1,14 +1,14 @@
 //! Properties of a cast, decided over all finite tensors: proved, refuted by a tensor, or undecided.
 //!
 //! The scales of a block follow from its largest magnitude, and both are monotone in it. All magnitudes therefore fall
-//! into *spans* of equal scales, whose ends are found by bisection, one binade after the other ([`mod@spans`]). Within
+//! into *spans* of equal scales, whose ends are found by bisection, one binade after the other (`spans`). Within
 //! a span the result of an element is monotone in the element, so that the ends of the span decide a property for all
-//! its blocks ([`mod@decide`]). A scale that differs for each magnitude has no spans: one of its binades is computed
+//! its blocks (`decide`). A scale that differs for each magnitude has no spans: one of its binades is computed
 //! for each significand, and others follow where both of their ends are those of that binade times a power of two.
 //!
-//! A refutation is a tensor whose cast, by the operations of training, lacks the property ([`mod@judge`]). Where scales
+//! A refutation is a tensor whose cast, by the operations of training, lacks the property (`judge`). Where scales
 //! depend on more than the largest magnitude of a block (a scale of the tensor, rule `rms`), tensors are tried
-//! ([`mod@search`]), and a property without argument or refutation stays undecided. Definitions: docs/numerics.md,
+//! (`search`), and a property without argument or refutation stays undecided. Definitions: docs/numerics.md,
 //! section 4.6.
 
 mod decide;
