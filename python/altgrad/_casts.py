@@ -31,6 +31,8 @@ class Applied:
     """The decode scale of the tensor, if there is one."""
     overflow: int
     """Elements beyond the format's largest value, which saturate."""
+    outer_scales: np.ndarray | None = None
+    """The decode scale of each outer block, if there are such scales, row-major."""
 
 
 class Cast(Unchanging):
@@ -65,7 +67,9 @@ class Cast(Unchanging):
     def apply(self, x: Any, *, axis: str = "rows", key: Any = 0, amax: float | None = None) -> Applied:
         """Applies the cast to a matrix of two dimensions. `axis` is that of blocks and transforms: the contraction of
         the product in which the matrix is used; "rows" if blocks run within a row, "columns" within a column.
-        `amax` replaces the largest magnitude of the matrix in its scale, such as that of earlier steps (delayed scaling).
+        `amax` replaces the largest magnitude of the matrix in its scale, such as that of earlier steps (delayed scaling). With
+        `center = "tokens"` the rows are tokens, in the casts of a recipe for the gradient of a weight what runs along `axis`;
+        codes and scales are then those of the residuals, values include the mean.
 
         Raises TypeError for another type, ValueError for a shape or axis that the cast does not allow.
         """
@@ -94,7 +98,9 @@ class Cast(Unchanging):
                 "deviation about the mean; use a transform before it, or rule floor",
                 stacklevel=2,
             )
-        return Applied(back(values), codes, scales, stored, seen["tensor_scale"], seen["overflow"])
+        outer = seen["outer_scales"]
+        outer = None if outer is None else np.frombuffer(outer, dtype=np.float32)
+        return Applied(back(values), codes, scales, stored, seen["tensor_scale"], seen["overflow"], outer)
 
     def _round(
         self, x: np.ndarray, key: tuple[int, int, int], signs: tuple[int, int, int], amax: float | None = None

@@ -5,7 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use altgrad_casts::{Axis, Block, BlockGrid, Grid, Hadamard, NonFinite, Operation, Scaling, Shape, Signs};
+use altgrad_casts::{
+    Axis, Block, BlockGrid, Centered, Grid, Hadamard, NonFinite, Operation, ScaleRounding, Scaling, Shape,
+    Signs,
+};
 use altgrad_config::{
     AmaxChoice, RunConfig,
     cast::{CastSection, FirstScaleChoice, ResolvedCast, ZeroBlockChoice, read_cast},
@@ -33,6 +36,8 @@ pub(crate) struct Cast {
     cast: altgrad_casts::Cast,
     format: String,
     history: Option<History>,
+    /// True if tokens run along the contraction: that of the gradient of a weight.
+    contracts_tokens: bool,
 }
 
 /// Scales from magnitudes of earlier steps: window, whether the first step's magnitude is kept for good, whether the
@@ -60,7 +65,7 @@ impl Cast {
             let message = CString::new(key.message)?;
             PyErr::warn(py, &py.get_type::<PyUserWarning>(), &message, 2)?;
         }
-        Ok(Self { cast: section.cast(), format: section.format, history: None })
+        Ok(Self { cast: section.cast(), format: section.format, history: None, contracts_tokens: false })
     }
 
     /// The format's name.
@@ -88,6 +93,7 @@ impl Cast {
         let has_random_signs = self.cast.transform.is_some_and(|transform| transform.signs == Signs::Seed);
         let rounding = self.cast.rounding;
         matches!(rounding, altgrad_casts::Rounding::Stochastic | altgrad_casts::Rounding::FewBits(_))
+            || self.cast.scaling.round == ScaleRounding::Stochastic
             || has_random_signs
     }
 
@@ -103,12 +109,17 @@ impl Cast {
         let (block, scaling) = if self.cast.scaling.tensor {
             // A magnitude that does not come from the tensor poisons nothing.
             let nonfinite = NonFinite::Skip;
-            (self.cast.block, Scaling { tensor: false, amax: None, nonfinite, ..self.cast.scaling })
+            let dequantize = match self.cast.scaling.dequantize {
+                Operation::Nested => Operation::Multiply,
+                other => other,
+            };
+            let own = Scaling { tensor: false, outer: None, amax: None, ..self.cast.scaling };
+            (self.cast.block, Scaling { nonfinite, dequantize, most: None, ..own })
         } else {
             (Block::None, Scaling::default())
         };
         let cast = altgrad_casts::Cast { block, scaling, ..self.cast };
-        Self { cast, format: self.format.clone(), history: None }
+        Self { cast, format: self.format.clone(), history: None, contracts_tokens: self.contracts_tokens }
     }
 
     /// Transforms the rows of a matrix, or inverts their transform.
@@ -161,7 +172,7 @@ impl Cast {
         let (source, target) = (source.elements(), target.elements());
         let shape = shape(source, target, rows)?;
         let keys = Keys { rounding: random(key), signs: random(signs) };
-        let (cast, plugin) = (self.at(amax), &format.plugin);
+        let (cast, plugin) = (self.at(amax, Axis::Rows), &format.plugin);
         let rounded = py.detach(|| round::round(&cast, plugin, source, target, shape, &keys))?;
         let dict = statistics(py, &rounded.stats, source.len())?;
         dict.set_item("scale", rounded.scale)?;
@@ -202,7 +213,7 @@ impl Cast {
         let magnitudes = Source::<f32>::new(magnitudes)?;
         let mut encode = Target::<f32>::new(encode, &magnitudes)?;
         let mut decode = Target::<f32>::new(decode, &magnitudes)?;
-        let pairs = round::scales(&self.at(amax), &format.plugin, magnitudes.elements())?;
+        let pairs = round::scales(&self.at(amax, Axis::Rows), &format.plugin, magnitudes.elements())?;
         let targets = encode.elements().iter_mut().zip(decode.elements());
         targets.zip(pairs).for_each(|((encode, decode), pair)| [*encode, *decode] = pair);
         Ok(())
@@ -233,12 +244,14 @@ impl Cast {
         let axis = if along_rows { Axis::Rows } else { Axis::Columns };
         let (key, signs) = (random(key), random(signs));
         let plugin = &format.plugin;
-        let cast = self.at(amax);
-        let (applied, scaled) = py.detach(|| -> PyResult<_> {
+        let cast = self.at(amax, axis);
+        let one = |source: &[f32], shape: Shape, axis: Axis, key: RandomKey| -> PyResult<_> {
             let grid = Grid::new(&plugin.spec, &plugin.conventions)
                 .map_err(|error| PyValueError::new_err(error.to_string()))?;
-            let prepared =
-                cast.prepare(&grid, source, shape, axis, &signs).map_err(|error| refusal(&error))?;
+            let words = altgrad_casts::Cast::words_of_scales(&key);
+            let prepared = cast
+                .prepare_by(&grid, source, shape, axis, &signs, words)
+                .map_err(|error| refusal(&error))?;
             let codes = cast.codes(&grid, prepared.scaled(), &key, |scaled, rounding| {
                 let mut codes = vec![0; scaled.len()];
                 let params = QuantParams { rounding, key, ..QuantParams::IDENTITY };
@@ -250,6 +263,15 @@ impl Cast {
             let scaled = with_scaled.then(|| prepared.scaled().to_vec());
             let codes = codes.map_err(exception)?;
             let applied = prepared.finish(&grid, codes).map_err(|error| refusal(&error))?;
+            Ok((applied, scaled))
+        };
+        let (applied, scaled) = py.detach(|| -> PyResult<_> {
+            let Some(along) = cast.center else { return one(source, shape, axis, key) };
+            let Centered { residuals, mean } = Centered::new(source, shape, along);
+            let of_mean = Shape { rows: 1, columns: mean.len() };
+            let (mean, _) = one(&mean, of_mean, Axis::Rows, Centered::key_of_mean(&key))?;
+            let (mut applied, scaled) = one(&residuals, shape, axis, key)?;
+            Centered::add(&mut applied.values, &mean.values, shape, along);
             Ok((applied, scaled))
         })?;
         target.copy_from_slice(&applied.values);
@@ -265,6 +287,8 @@ impl Cast {
         let scale_codes = applied.scale_codes.as_deref();
         dict.set_item("scale_codes", scale_codes.map(|codes| PyBytes::new(py, codes)))?;
         dict.set_item("tensor_scale", applied.tensor_scale)?;
+        let outer = applied.outer_scales.as_deref();
+        dict.set_item("outer_scales", outer.map(|scales| bytes_of(py, scales)))?;
         dict.set_item("overflow", applied.overflow)?;
         dict.set_item("collapsed", applied.collapsed)?;
         let choices = applied.choices.as_deref();
@@ -274,9 +298,12 @@ impl Cast {
 }
 
 impl Cast {
-    /// The cast with this magnitude in place of those of the matrix, if there is one.
-    fn at(&self, amax: Option<f32>) -> altgrad_casts::Cast {
+    /// The cast of a matrix with this axis, with this magnitude in place of those of the matrix, if there is one.
+    fn at(&self, amax: Option<f32>, axis: Axis) -> altgrad_casts::Cast {
         let mut cast = self.cast;
+        if self.contracts_tokens && cast.center.is_some() {
+            cast.center = Some(axis);
+        }
         cast.scaling.amax = amax.or(cast.scaling.amax);
         cast
     }
@@ -347,7 +374,8 @@ impl Recipe {
                 resolved.key_of("scaling.amax")
             )));
         }
-        Ok((Some(Cast { cast, format, history }), source, ste))
+        let contracts_tokens = matches!(role, Role::ActivationWgrad | Role::GradWgrad);
+        Ok((Some(Cast { cast, format, history, contracts_tokens }), source, ste))
     }
 }
 

@@ -5,8 +5,8 @@
 //! those halves: scales by division, ties toward zero, and scales from standard deviations.
 
 use altgrad_casts::{
-    Axis, BlockGrid, BlockStatistics, Cast, Grid, NonFinite, Operation, Overflow, Rounding, Rule, Scaling,
-    Shape,
+    Axis, BlockGrid, BlockStatistics, Cast, Centered, Grid, NonFinite, Operation, Overflow, Rounding, Rule,
+    Scaling, Shape,
 };
 use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::{QuantParams, QuantStats, RandomKey, Rounding as Mode, Scales};
@@ -40,6 +40,9 @@ pub(crate) fn round(
 ) -> PyResult<Rounded> {
     let grid = grid(plugin)?;
     cast.check(&grid).and_then(|()| shape.check(source.len())).map_err(|error| refusal(&error))?;
+    if let Some(along) = cast.center {
+        return centered(cast, plugin, source, target, shape, along, keys);
+    }
     let rotated = rotated(cast, source, shape, &keys.signs)?;
     let source = rotated.as_deref().unwrap_or(source);
     match mode(cast) {
@@ -48,12 +51,32 @@ pub(crate) fn round(
     }
 }
 
+/// Rounds residuals and mean each by itself; statistics are those of the residuals.
+fn centered(
+    cast: &Cast,
+    plugin: &FormatPlugin,
+    source: &[f32],
+    target: &mut [f32],
+    shape: Shape,
+    along: Axis,
+    keys: &Keys,
+) -> PyResult<Rounded> {
+    let cast = Cast { center: None, ..*cast };
+    let Centered { residuals, mean } = Centered::new(source, shape, along);
+    let mut rounded = vec![0.0; mean.len()];
+    let of_mean = Keys { rounding: Centered::key_of_mean(&keys.rounding), ..*keys };
+    round(&cast, plugin, &mean, &mut rounded, Shape { rows: 1, columns: mean.len() }, &of_mean)?;
+    let stats = round(&cast, plugin, &residuals, target, shape, keys)?;
+    Centered::add(target, &rounded, shape, along);
+    Ok(stats)
+}
+
 /// The encode and decode scale of each block, from the blocks' largest finite magnitudes; NaN where a block has an
 /// element that is not finite, and the cast asks for that.
 pub(crate) fn scales(cast: &Cast, plugin: &FormatPlugin, amax: &[f32]) -> PyResult<Vec<[f32; 2]>> {
     let grid = grid(plugin)?;
     cast.check(&grid).map_err(|error| refusal(&error))?;
-    if matches!(cast.scaling.rule, Rule::Rms { .. }) || cast.scaling.choice.is_some() {
+    if cast.center.is_some() || !depends_on_amax(&cast.scaling) {
         return Err(PyValueError::new_err("the scales do not follow from largest magnitudes"));
     }
     Ok(pairs(cast, &grid, amax))
@@ -83,11 +106,7 @@ fn rotated(cast: &Cast, source: &[f32], shape: Shape, signs: &RandomKey) -> PyRe
 fn mode(cast: &Cast) -> Option<Mode> {
     let scaling = &cast.scaling;
     let is_multiplied = [scaling.quantize, scaling.dequantize] == [Operation::Multiply; 2];
-    if !is_multiplied
-        || matches!(scaling.rule, Rule::Rms { .. })
-        || scaling.choice.is_some()
-        || cast.overflow != Overflow::Saturate
-    {
+    if !is_multiplied || !depends_on_amax(scaling) || cast.overflow != Overflow::Saturate {
         return None;
     }
     match cast.rounding {
@@ -99,10 +118,16 @@ fn mode(cast: &Cast) -> Option<Mode> {
     }
 }
 
+/// True if scales follow from the largest magnitudes of blocks and of the tensor, and values from codes and one factor
+/// for each block.
+fn depends_on_amax(scaling: &Scaling) -> bool {
+    !matches!(scaling.rule, Rule::Rms { .. }) && scaling.choice.is_none() && !scaling.needs_matrix()
+}
+
 /// Rounding and operations of a cast that is the same function of each element and its block's scales; `None` for
 /// others.
 pub(crate) fn elementwise(cast: &Cast) -> Option<(&'static str, [Operation; 2])> {
-    let Scaling { rule, quantize, dequantize, .. } = cast.scaling;
+    let Scaling { quantize, dequantize, .. } = cast.scaling;
     let rounding = match cast.rounding {
         Rounding::NearestEven => "nearest-even",
         Rounding::NearestAway => "nearest-away",
@@ -112,8 +137,8 @@ pub(crate) fn elementwise(cast: &Cast) -> Option<(&'static str, [Operation; 2])>
         }
     };
     let is_simple = cast.transform.is_none()
-        && !matches!(rule, Rule::Rms { .. })
-        && cast.scaling.choice.is_none()
+        && cast.center.is_none()
+        && depends_on_amax(&cast.scaling)
         && cast.overflow == Overflow::Saturate;
     is_simple.then_some((rounding, [quantize, dequantize]))
 }
@@ -253,7 +278,7 @@ fn pairs(cast: &Cast, grid: &Grid, amax: &[f32]) -> Vec<[f32; 2]> {
         block.nonfinite = amax.is_nan();
         block
     };
-    let (scaling, range) = (&cast.scaling, grid.range());
+    let (scaling, range) = (&cast.scaling, &cast.scaling.range(grid.range()));
     let is_poisoned = amax.iter().any(|amax| amax.is_nan());
     let most = amax.iter().copied().fold(0.0, f32::max);
     let tensor = scaling.tensor_scale(range, &[block(if is_poisoned { f32::NAN } else { most })]);

@@ -11,14 +11,6 @@ use crate::{
 };
 
 impl Scaling {
-    /// The scales of blocks with these elements, and the scale of the tensor, by which the stored scales are
-    /// multiplied.
-    pub(crate) fn scales(&self, range: &Range, blocks: &[BlockStatistics]) -> (Vec<BlockScale>, Option<f32>) {
-        let tensor = self.tensor_scale(range, blocks);
-        let scales = blocks.iter().map(|block| self.scale(range, block, tensor.as_ref())).collect();
-        (scales, tensor.map(|tensor| tensor.decode))
-    }
-
     /// The encode and decode scale of a block: elements are multiplied by the first, codes by the second. `tensor` is
     /// [`Self::tensor_scale`] of all blocks.
     #[must_use]
@@ -48,27 +40,32 @@ impl Scaling {
     /// True if the scale of a block depends only on its largest finite magnitude.
     #[must_use]
     pub fn needs_amax_only(&self) -> bool {
-        self.nonfinite == NonFinite::Skip && !matches!(self.rule, Rule::Rms { .. }) && self.choice.is_none()
+        self.nonfinite == NonFinite::Skip
+            && !matches!(self.rule, Rule::Rms { .. })
+            && self.choice.is_none()
+            && !self.needs_matrix()
     }
 
     #[inline(always)]
     fn scale(&self, range: &Range, block: &BlockStatistics, tensor: Option<&TensorScale>) -> BlockScale {
         match self.storage {
-            Storage::E4m3 | Storage::Minifloat(_) => self.byte_scale(range, block, tensor, 1.0),
+            Storage::E4m3 | Storage::Minifloat(_) => self.byte_scale(range, block, tensor, 1.0, 0),
             Storage::F32 | Storage::E8m0 => self.block(range, block),
         }
     }
 
-    /// As [`Self::scale`], with a decode scale that is larger by a factor before it is rounded to its type.
+    /// As [`Self::scale`], with a decode scale that is larger by a factor before it is rounded to its type, at random
+    /// by `word`.
     pub(crate) fn scale_by(
         &self,
         range: &Range,
         block: &BlockStatistics,
         tensor: Option<&TensorScale>,
         factor: f32,
+        word: u32,
     ) -> BlockScale {
         match self.storage {
-            Storage::E4m3 | Storage::Minifloat(_) => self.byte_scale(range, block, tensor, factor),
+            Storage::E4m3 | Storage::Minifloat(_) => self.byte_scale(range, block, tensor, factor, word),
             Storage::F32 | Storage::E8m0 => self.block(range, &block.scaled(factor)),
         }
     }
@@ -94,7 +91,9 @@ impl Scaling {
         }
         if amax == 0.0 && self.floor == 0.0 && !matches!(self.rule, Rule::Rms { .. }) {
             match self.zero {
-                ZeroBlock::One | ZeroBlock::StoredOne => return self.power(range, 0),
+                ZeroBlock::One | ZeroBlock::StoredOne | ZeroBlock::StoredSmallest => {
+                    return self.power(range, 0);
+                }
                 ZeroBlock::Smallest => return self.power(range, -127),
                 ZeroBlock::MinNormal => amax = f32::MIN_POSITIVE,
             }

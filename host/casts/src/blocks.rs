@@ -86,6 +86,13 @@ impl BlockGrid {
         self.counts().into_iter().product()
     }
 
+    /// The block of `outer`, whose blocks are made of whole blocks of this grid, that a block lies in.
+    pub(crate) fn within(&self, block: usize, outer: &Self) -> usize {
+        let per_row = self.counts()[1];
+        let [row, column] = [block / per_row * self.block[0], block % per_row * self.block[1]];
+        row / outer.block[0] * outer.counts()[1] + column / outer.block[1]
+    }
+
     /// The same as the plugins' description of blocks.
     #[must_use]
     pub fn blocks(&self) -> Blocks {
@@ -158,6 +165,17 @@ mod tests {
         assert_eq!(blocks_of(Block::Tile([2, 3]), Axis::Rows), ([2, 2], vec![0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3]));
         assert_eq!(blocks_of(Block::Tile([2, 3]), Axis::Columns), ([1, 3], [0, 0, 1, 1, 2].repeat(3)));
         assert_eq!(blocks_of(Block::Along(100), Axis::Rows).0, [3, 1]);
+    }
+
+    #[test]
+    fn blocks_lie_within_larger_ones() {
+        for (axis, expected) in
+            [(Axis::Rows, vec![0, 0, 1, 2, 2, 3, 4, 4, 5]), (Axis::Columns, vec![0, 1, 2, 3, 4].repeat(2))]
+        {
+            let [inner, outer] = [2, 4].map(|along| BlockGrid::new(Block::Along(along), SHAPE, axis));
+            let found: Vec<usize> = (0..inner.count()).map(|block| inner.within(block, &outer)).collect();
+            assert_eq!(found, expected, "{axis:?}");
+        }
     }
 
     #[test]

@@ -4,10 +4,16 @@ use altgrad_plugin_api::{RandomKey, Rounding as Mode, random::Words};
 
 use crate::{
     Axis, Block, BlockGrid, CastError, Grid, Hadamard, Operation, Rounding, Rule, Scaling, Shape,
+    TensorScale,
+    grid::Range,
     overflow::{exceeds, overflow_codes},
     scale_rule::BlockStatistics,
+    scale_type::ScaleRounding,
     scaling::BlockScale,
 };
+
+/// Element at which the random words of scales begin, one per block; no tensor has as many elements.
+const SCALES_OFFSET: u64 = 1 << 62;
 
 /// The cast of a matrix to codes and scales, except for the format.
 ///
@@ -23,6 +29,9 @@ pub struct Cast {
     pub scaling: Scaling,
     /// A rotation before all else: results are those of the rotated matrix, and are not rotated back.
     pub transform: Option<Hadamard>,
+    /// The axis of a mean that is subtracted before, and rounded by itself ([`crate::Centered`]): that of the tokens.
+    /// The functions of this type cast one matrix and do not read it; callers cast residuals and mean.
+    pub center: Option<Axis>,
     /// The result of elements beyond the format's largest value.
     pub overflow: Overflow,
 }
@@ -44,6 +53,7 @@ impl Default for Cast {
             block: Block::Tensor,
             scaling: Scaling::default(),
             transform: None,
+            center: None,
             overflow: Overflow::Saturate,
         }
     }
@@ -57,8 +67,15 @@ pub struct Prepared {
     /// NaN that the format has no code for.
     nan: Vec<usize>,
     scales: Vec<BlockScale>,
-    tensor_scale: Option<f32>,
-    dequantize: Operation,
+    scaling: Scaling,
+    range: Range,
+    /// The scale of the tensor, or those of outer blocks.
+    tensors: Vec<TensorScale>,
+    outer: Option<BlockGrid>,
+    /// The elements whose scales have one correction.
+    corrected: Option<BlockGrid>,
+    /// The random words of the blocks' scales, if they are rounded at random.
+    words: Vec<u32>,
     overflow: usize,
     collapsed: usize,
     choices: Option<Vec<u8>>,
@@ -79,6 +96,8 @@ pub struct Applied {
     pub scale_codes: Option<Vec<u8>>,
     /// The factor of all stored scales, where there is such a scale.
     pub tensor_scale: Option<f32>,
+    /// The same for each outer block, if there are such scales, in the shape of the grid of outer blocks.
+    pub outer_scales: Option<Vec<f32>>,
     /// The blocks.
     pub layout: BlockGrid,
     /// Elements beyond the format's largest value by more than the rounding of the scale; they saturate.
@@ -91,6 +110,12 @@ pub struct Applied {
 }
 
 impl Cast {
+    /// True if the cast needs the whole matrix: its mean, or more than a block and the tensor for scales or values.
+    #[must_use]
+    pub fn needs_matrix(&self) -> bool {
+        self.center.is_some() || self.scaling.needs_matrix()
+    }
+
     /// Refuses fields that exclude each other, are out of range, or do not suit the format.
     ///
     /// # Errors
@@ -126,13 +151,39 @@ impl Cast {
                 "use overflow = \"saturate\"",
             ));
         }
+        for (key, extent) in [("outer", self.scaling.outer), ("correction", self.scaling.correction)] {
+            let divides =
+                |block: usize| extent.is_none_or(|extent| extent > 0 && extent.is_multiple_of(block));
+            if extent.is_some() && !matches!(self.block, Block::Along(block) if divides(block)) {
+                return Err(CastError::fields(
+                    format!(
+                        "`scaling.{key}` needs blocks of a number of elements along the axis that divides it"
+                    ),
+                    "set block = 16 and a multiple of 16, or leave the key out",
+                ));
+            }
+        }
+        if self.scaling.needs_matrix() && !has_blocks {
+            return Err(CastError::fields(
+                "`scaling` has a stochastic round or a nested dequantize, which need blocks",
+                "set block to row, a number or a tile",
+            ));
+        }
+        if self.center.is_some()
+            && (self.transform.is_some() || self.block == Block::Row || self.scaling.amax.is_some())
+        {
+            return Err(CastError::fields(
+                "`center` excludes a transform, block row, and an amax that is not the tensor's",
+                "leave center out, or set transform = \"none\", block to a number, and amax = \"dynamic\"",
+            ));
+        }
         self.rounding.check(grid)?;
         self.transform.map_or(Ok(()), Hadamard::check)?;
         self.scaling.check(grid)
     }
 
     /// Transforms a row-major matrix, computes its scales and scales its elements. `axis` is that of blocks and
-    /// transforms; `key` gives the signs of a random transform.
+    /// transforms; `key` gives the signs of a random transform and the random words of scales.
     ///
     /// # Errors
     /// [`CastError`]: the fields, the number of elements, or an axis that the transform does not divide.
@@ -144,25 +195,59 @@ impl Cast {
         axis: Axis,
         key: &RandomKey,
     ) -> Result<Prepared, CastError> {
+        self.prepare_by(grid, values, shape, axis, key, Self::words_of_scales(key))
+    }
+
+    /// The random words of a matrix's scales, one per block.
+    #[must_use]
+    pub fn words_of_scales(key: &RandomKey) -> Words {
+        Words::new(&RandomKey { offset: key.offset.wrapping_add(SCALES_OFFSET), ..*key })
+    }
+
+    /// [`Self::prepare`] with these random words of the blocks' scales; `signs` is the key of a random transform.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub fn prepare_by(
+        &self,
+        grid: &Grid,
+        values: &[f32],
+        shape: Shape,
+        axis: Axis,
+        signs: &RandomKey,
+        words: impl Iterator<Item = u32>,
+    ) -> Result<Prepared, CastError> {
         self.check(grid)?;
         shape.check(values.len())?;
         let mut scaled = match self.transform {
-            Some(transform) => transform.apply(values, shape, axis, key)?,
+            Some(transform) => transform.apply(values, shape, axis, signs)?,
             None => values.to_vec(),
         };
-        let layout = BlockGrid::new(self.block, shape, axis);
+        let (layout, range) = (BlockGrid::new(self.block, shape, axis), self.scaling.range(grid.range()));
+        let along = |extent: Option<usize>| extent.map(|n| BlockGrid::new(Block::Along(n), shape, axis));
+        let [outer, corrected] = [self.scaling.outer, self.scaling.correction].map(along);
+        let is_random = self.scaling.round == ScaleRounding::Stochastic;
+        let words: Vec<u32> = words.take(if is_random { layout.count() } else { 0 }).collect();
         let mut blocks = vec![BlockStatistics::default(); layout.count()];
-        let (scales, tensor_scale) = if self.block == Block::None {
-            (vec![BlockScale::ONE], None)
-        } else {
+        let (mut scales, mut choices, mut tensors) = (vec![BlockScale::ONE], None, Vec::new());
+        if self.block != Block::None {
             for (block, range) in layout.runs() {
                 scaled[range].iter().for_each(|x| blocks[block].add(*x));
             }
-            self.scaling.scales(grid.range(), &blocks)
-        };
-        let (scales, choices) = self.chosen(grid, &blocks, scales, &scaled, &layout, axis);
+            tensors = self.tensor_scales(&range, &blocks, &layout, outer.as_ref());
+            let of = |(index, block): (usize, &BlockStatistics)| {
+                let elements =
+                    layout.elements(index, axis).map(|element| element.map_or(0.0, |index| scaled[index]));
+                let tensor = outer_of(&tensors, &layout, outer.as_ref(), index);
+                let word = words.get(index).copied().unwrap_or_default();
+                self.scaling.chosen(&range, block, tensor, elements, word)
+            };
+            let numbers: Vec<u8>;
+            (scales, numbers) = blocks.iter().enumerate().map(of).unzip();
+            choices = self.scaling.choice.map(|_| numbers);
+        }
         let collapsed = match self.scaling.rule {
-            Rule::Rms { .. } => collapsed(grid, &blocks, &scales),
+            Rule::Rms { .. } => collapsed(&range, &blocks, &scales),
             _ => 0,
         };
         for (block, range) in layout.runs() {
@@ -177,31 +262,39 @@ impl Cast {
         }
         let overflow = scaled.iter().filter(|x| grid.is_beyond(**x)).count();
         let nan = if grid.has_nan() { Vec::new() } else { take_nan(&mut scaled) };
-        let dequantize = self.scaling.dequantize;
-        Ok(Prepared { layout, scaled, nan, scales, tensor_scale, dequantize, overflow, collapsed, choices })
+        Ok(Prepared {
+            layout,
+            scaled,
+            nan,
+            scales,
+            scaling: self.scaling,
+            range,
+            tensors,
+            outer,
+            corrected,
+            words,
+            overflow,
+            collapsed,
+            choices,
+        })
     }
 
-    /// The scales with the smallest errors, and the numbers of their candidates, if the cast chooses scales.
-    fn chosen(
+    /// The scale of the tensor, or those of its outer blocks, if there are any.
+    fn tensor_scales(
         &self,
-        grid: &Grid,
+        range: &Range,
         blocks: &[BlockStatistics],
-        scales: Vec<BlockScale>,
-        values: &[f32],
         layout: &BlockGrid,
-        axis: Axis,
-    ) -> (Vec<BlockScale>, Option<Vec<u8>>) {
-        if self.scaling.choice.is_none() || self.block == Block::None {
-            return (scales, None);
-        }
-        let tensor = self.scaling.tensor_scale(grid.range(), blocks);
-        let of = |(index, block): (usize, &BlockStatistics)| {
-            let elements =
-                layout.elements(index, axis).map(|element| element.map_or(0.0, |index| values[index]));
-            self.scaling.chosen(grid.range(), block, tensor.as_ref(), elements)
+        outer: Option<&BlockGrid>,
+    ) -> Vec<TensorScale> {
+        let Some(outer) = outer else {
+            return self.scaling.tensor_scale(range, blocks).into_iter().collect();
         };
-        let (scales, choices) = blocks.iter().enumerate().map(of).unzip();
-        (scales, Some(choices))
+        let mut merged = vec![BlockStatistics::default(); outer.count()];
+        for (index, block) in blocks.iter().enumerate() {
+            merged[layout.within(index, outer)].merge(block);
+        }
+        merged.iter().filter_map(|block| self.scaling.tensor_scale(range, &[*block])).collect()
     }
 
     /// The codes of scaled elements, by a format that rounds in the modes of plugins. `key` gives the words of few
@@ -246,12 +339,22 @@ impl Cast {
 }
 
 /// The number of blocks whose scales take the format's target to far less than the largest magnitude.
-fn collapsed(grid: &Grid, blocks: &[BlockStatistics], scales: &[BlockScale]) -> usize {
+fn collapsed(range: &Range, blocks: &[BlockStatistics], scales: &[BlockScale]) -> usize {
     /// A single element far above millions of others has a standard deviation that is larger.
     const LEAST: f32 = 1.0 / 1024.0;
     let is_collapsed =
-        |block: &BlockStatistics, scale: &BlockScale| grid.range().target * scale.decode < block.amax * LEAST;
+        |block: &BlockStatistics, scale: &BlockScale| range.target * scale.decode < block.amax * LEAST;
     blocks.iter().zip(scales).filter(|(block, scale)| is_collapsed(block, scale)).count()
+}
+
+/// The scale of the tensor, or of the outer block, that a block lies in.
+fn outer_of<'a>(
+    tensors: &'a [TensorScale],
+    layout: &BlockGrid,
+    outer: Option<&BlockGrid>,
+    block: usize,
+) -> Option<&'a TensorScale> {
+    tensors.get(outer.map_or(0, |outer| layout.within(block, outer)))
 }
 
 /// Replaces NaN by 1.5 and returns the indices. torchao's conversion to formats without NaN gives NaN the code of 1.5.
@@ -294,26 +397,74 @@ impl Prepared {
     ///
     /// # Errors
     /// [`CastError::Codes`]: another number of codes than elements.
-    pub fn finish(self, grid: &Grid, mut codes: Vec<u16>) -> Result<Applied, CastError> {
+    pub fn finish(mut self, grid: &Grid, mut codes: Vec<u16>) -> Result<Applied, CastError> {
         if codes.len() != self.scaled.len() {
             return Err(CastError::Codes { codes: codes.len(), elements: self.scaled.len() });
         }
+        self.correct(grid, &codes);
         let mut values = vec![0.0; codes.len()];
         for (block, range) in self.layout.runs() {
-            let BlockScale { encode, decode, .. } = self.scales[block];
+            let scale = self.scales[block];
+            let tensor = outer_of(&self.tensors, &self.layout, self.outer.as_ref(), block)
+                .filter(|_| self.scaling.dequantize == Operation::Nested);
             for i in range {
                 if let Some(nan) = grid.nan_code(self.scaled[i]) {
                     codes[i] = nan;
                 }
                 let point = grid.decode(codes[i]);
                 let point = if point == 0.0 { point.copysign(self.scaled[i]) } else { point };
-                values[i] = self.dequantize.dequantize(point, [encode, decode]);
+                values[i] = match tensor {
+                    Some(tensor) => self.scaling.nested(&self.range, &scale, tensor, point),
+                    None => self.scaling.dequantize.dequantize(point, [scale.encode, scale.decode]),
+                };
             }
         }
         self.nan.iter().for_each(|&i| values[i] = f32::NAN);
         let scale_codes = self.scales.iter().map(|scale| scale.code).collect();
         let scales = self.scales.iter().map(|scale| scale.stored).collect();
-        let Self { layout, tensor_scale, overflow, collapsed, choices, .. } = self;
-        Ok(Applied { values, codes, scales, scale_codes, tensor_scale, layout, overflow, collapsed, choices })
+        let Self { layout, overflow, collapsed, choices, .. } = self;
+        let mut tensors = self.tensors.iter().map(|tensor| self.scaling.stored_tensor_scale(tensor));
+        let (tensor_scale, outer_scales) = match self.outer {
+            Some(_) => (None, Some(tensors.collect())),
+            None => (tensors.next(), None),
+        };
+        Ok(Applied {
+            values,
+            codes,
+            scales,
+            scale_codes,
+            tensor_scale,
+            outer_scales,
+            layout,
+            overflow,
+            collapsed,
+            choices,
+        })
+    }
+
+    /// The encode and decode scale of each block. A correction, if the cast has one, is not in them.
+    #[must_use]
+    pub fn pairs(&self) -> impl Iterator<Item = [f32; 2]> {
+        self.scales.iter().map(|scale| scale.pair())
+    }
+
+    /// Applies EDEN's correction to the scales, if the cast has it.
+    fn correct(&mut self, grid: &Grid, codes: &[u16]) {
+        let Some(groups) = &self.corrected else { return };
+        let mut sums = vec![[0f64; 2]; groups.count()];
+        for (group, range) in groups.runs() {
+            for i in range.filter(|&i| self.scaled[i].is_finite()) {
+                let [v, q] = [self.scaled[i], grid.decode(codes[i])].map(f64::from);
+                sums[group][0] += v * v;
+                sums[group][1] += v * q;
+            }
+        }
+        for (block, scale) in self.scales.iter_mut().enumerate() {
+            let [squares, products] = sums[self.layout.within(block, groups)];
+            let factor = if products == 0.0 { 1.0 } else { (squares / products) as f32 };
+            let tensor = outer_of(&self.tensors, &self.layout, self.outer.as_ref(), block);
+            let word = self.words.get(block).copied().unwrap_or_default();
+            *scale = self.scaling.corrected(&self.range, *scale, tensor, factor, word);
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! Four over six (arXiv:2512.02010) has the candidates 1 and 1.5 for E2M1: the largest magnitude becomes 6 or 4.
 
 use crate::{
-    BlockStatistics, ErrorNorm, ScaleChoice, Scaling,
+    BlockStatistics, ErrorNorm, Operation, ScaleChoice, Scaling,
     grid::Range,
     powers::{floor_log2, wide_exp2},
     scaling::BlockScale,
@@ -25,18 +25,19 @@ impl Scaling {
         tensor: Option<&TensorScale>,
         values: impl Iterator<Item = f32> + Clone,
     ) -> [f32; 2] {
-        self.chosen(range, block, tensor, values).0.pair()
+        self.chosen(range, block, tensor, values, 0).0.pair()
     }
 
-    /// The chosen scale, and the number of its candidate.
+    /// The chosen scale, and the number of its candidate; `word` is that of scales that are rounded at random.
     pub(crate) fn chosen(
         &self,
         range: &Range,
         block: &BlockStatistics,
         tensor: Option<&TensorScale>,
         values: impl Iterator<Item = f32> + Clone,
+        word: u32,
     ) -> (BlockScale, u8) {
-        let plain = |factor| self.scale_by(range, block, tensor, factor);
+        let plain = |factor| self.scale_by(range, block, tensor, factor, word);
         let Some(ScaleChoice { norm, factors, ties_away }) = self.choice else { return (plain(1.0), 0) };
         let error = |scale: &BlockScale| {
             let errors = values.clone().map(|x| {
@@ -58,11 +59,11 @@ impl Scaling {
         best
     }
 
-    /// The value whose error is taken: where the scale of the tensor is an encode scale, `fl(fl(fl(q s) A) / most)` as
-    /// in the sources.
+    /// The value whose error is taken: with the order of four over six the nested one, as in the sources.
     fn restored(&self, range: &Range, scale: &BlockScale, tensor: Option<&TensorScale>, point: f32) -> f32 {
-        match tensor.filter(|tensor| self.order.divides_amax() && tensor.amax > 0.0) {
-            Some(tensor) => point * scale.stored * tensor.amax / (self.most() * range.target),
+        let tensor = tensor.filter(|_| self.order.divides_amax() || self.dequantize == Operation::Nested);
+        match tensor {
+            Some(tensor) => self.nested(range, scale, tensor, point),
             None => self.dequantize.dequantize(point, [scale.encode, scale.decode]),
         }
     }

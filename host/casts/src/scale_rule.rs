@@ -59,6 +59,13 @@ impl BlockStatistics {
         Self { amax: if infinite { 0.0 } else { amax }, infinite, ..Self::default() }
     }
 
+    /// Adds the elements of another block, as far as scales of the tensor depend on them.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.amax = self.amax.max(other.amax);
+        self.nonfinite |= other.nonfinite;
+        self.infinite |= other.infinite;
+    }
+
     /// The statistics that give a decode scale larger by a factor.
     pub(crate) fn scaled(&self, factor: f32) -> Self {
         Self { amax: self.amax * factor, ..*self }

@@ -7,6 +7,18 @@ use std::{fmt, str::FromStr};
 
 use crate::powers::{exp2, floor_log2, wide_exp2};
 
+/// The rounding of scales that are floating-point bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ScaleRounding {
+    /// To nearest, ties to even.
+    #[default]
+    Nearest,
+    /// Up.
+    Up,
+    /// Up with the probability of the distance from below, in 2^24 steps: one random word per block.
+    Stochastic,
+}
+
 /// An unsigned floating-point type with the bias `2^(E-1) - 1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ScaleType {
@@ -58,11 +70,13 @@ impl ScaleType {
         units as f32 * exp2(exponent - self.bias() - m)
     }
 
-    /// The code nearest to a number from 0, ties to even, or the lowest that is not less (`up`), and its value.
+    /// The code of a number from 0, and its value. `word` is the random word of stochastic rounding.
     #[inline(always)]
-    pub(crate) fn round(self, x: f32, up: bool) -> (u8, f32) {
+    pub(crate) fn round(self, x: f32, rounding: ScaleRounding, word: u32) -> (u8, f32) {
         /// Added to a number below 2^51 it leaves a whole number, ties to even.
         const WHOLE: f64 = (1u64 << 52) as f64;
+        /// The unit of random numbers from 0 to 1.
+        const UNIT: f64 = 1.0 / (1u32 << 24) as f64;
         let (m, emin) = (i32::from(self.significand_bits), 1 - self.bias());
         let x = x.clamp(0.0, self.largest());
         if x == 0.0 {
@@ -70,7 +84,13 @@ impl ScaleType {
         }
         let exponent = floor_log2(x).max(emin);
         let steps = f64::from(x) * wide_exp2(m - exponent);
-        let steps = if up { steps.ceil() } else { steps + WHOLE - WHOLE };
+        let steps = match rounding {
+            ScaleRounding::Nearest => steps + WHOLE - WHOLE,
+            ScaleRounding::Up => steps.ceil(),
+            ScaleRounding::Stochastic => {
+                steps.floor() + f64::from(u8::from(f64::from(word >> 8) * UNIT < steps.fract()))
+            }
+        };
         // Steps carry into the next binade: 2^(m+1) steps of one are 2^m of the next, and codes count on.
         let code = ((exponent - emin) << m) + steps as i32;
         (code as u8, (steps * wide_exp2(exponent - m)) as f32)
@@ -107,6 +127,7 @@ impl fmt::Display for ScaleType {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::ScaleRounding::*;
     use super::*;
     use crate::scale_storage::e4m3;
 
@@ -115,7 +136,7 @@ mod tests {
     fn ue5m3_rounds_as_its_sources() {
         let [cuda, ieee] = ["ue5m3", "ue5m3:ieee"].map(|name| name.parse::<ScaleType>().unwrap());
         assert_eq!((cuda.largest(), ieee.largest()), (114_688.0, 61440.0));
-        assert_eq!((cuda.round(1e9, false).0, ieee.round(1e9, false).0), (0xfe, 0xf7));
+        assert_eq!((cuda.round(1e9, Nearest, 0).0, ieee.round(1e9, Nearest, 0).0), (0xfe, 0xf7));
         for (x, expected) in [
             (2f32.powi(-18), 0.0),
             (2f32.powi(-17), 2f32.powi(-17)),
@@ -126,9 +147,9 @@ mod tests {
             (64000.0, 65536.0),
             (118_784.0, 114_688.0),
         ] {
-            assert_eq!(cuda.round(x, false).1, expected, "{x}");
-            assert_eq!(ieee.round(x, false).1, expected.min(61440.0), "{x}");
-            assert!(cuda.round(x, true).1 >= x.min(114_688.0));
+            assert_eq!(cuda.round(x, Nearest, 0).1, expected, "{x}");
+            assert_eq!(ieee.round(x, Nearest, 0).1, expected.min(61440.0), "{x}");
+            assert!(cuda.round(x, Up, 0).1 >= x.min(114_688.0));
         }
     }
 
@@ -136,12 +157,25 @@ mod tests {
     fn ue4m3_rounds_as_the_scales_of_nvfp4() {
         for i in 0..60_000u32 {
             let x = f32::from_bits((113 << 23) + i * 3700);
-            assert_eq!(ScaleType::UE4M3.round(x, false), e4m3(x), "{x:e}");
+            assert_eq!(ScaleType::UE4M3.round(x, Nearest, 0), e4m3(x), "{x:e}");
         }
         for code in 0..0x7e {
             let value = ScaleType::UE4M3.value(code);
-            assert_eq!(ScaleType::UE4M3.round(value, true), (code, value));
+            assert_eq!(ScaleType::UE4M3.round(value, Up, 0), (code, value));
         }
+    }
+
+    /// 9/8 lies between E4M3's 1.125 only; 1.1 between 1 and 1.125, at 0.8 of the distance.
+    #[test]
+    fn stochastic_scales_go_up_where_the_random_number_is_below_the_distance() {
+        let round = |x, u: f64| ScaleType::UE4M3.round(x, Stochastic, ((u * 2f64.powi(24)) as u32) << 8).1;
+        assert_eq!([0.0, 0.79, 0.81, 0.99].map(|u| round(1.1, u)), [1.125, 1.125, 1.0, 1.0]);
+        assert_eq!([round(1.125, 0.0), round(1e9, 0.0), round(0.0, 0.0)], [1.125, 448.0, 0.0]);
+        // Up to the next binade, and from 0 to the smallest.
+        assert_eq!(
+            [round(1.95, 0.0), round(2f32.powi(-11), 0.2), round(2f32.powi(-11), 0.3)],
+            [2.0, 2f32.powi(-9), 0.0]
+        );
     }
 
     #[test]

@@ -4,7 +4,12 @@
 //! first), OCP MX v1.0, arXiv:2509.25149 appendix B (NVFP4). A fused or reordered operation would change last bits and
 //! flip ties.
 
-use crate::{CastError, ScaleChoice, ScaleType, grid::Grid, powers::LEAST_DECODE, scale_rule::Rule};
+use crate::{
+    CastError, ScaleChoice, ScaleRounding, ScaleType,
+    grid::{Grid, Range},
+    powers::LEAST_DECODE,
+    scale_rule::Rule,
+};
 
 /// The storage type of a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,6 +42,9 @@ pub enum Order {
     /// For scales of floating-point bytes: as `Decode`, with the tensor's decode scale `fl(fl(A / most) / target)`:
     /// Quartet II (arXiv:2601.22813).
     DecodeMost,
+    /// As `DecodeMost`, with the stored ratio `fl(fl(amax / D) / target)` under the tensor's decode scale `D`:
+    /// TetraJet-v2 (arXiv:2510.27527).
+    DecodeTensor,
     /// For scales of floating-point bytes: as `Decode`, with the tensor's decode scale `fl(fl(A / target) / most)`:
     /// arXiv:2510.25602.
     DecodeTarget,
@@ -80,6 +88,8 @@ pub enum ZeroBlock {
     /// For scales of floating-point bytes, of which 0 is one: 1 is stored in its place, also for blocks of small
     /// numbers. Quartet II, arXiv:2609.02846.
     StoredOne,
+    /// For scales of floating-point bytes: the smallest number above 0 is stored in place of 0. TetraJet-v2.
+    StoredSmallest,
 }
 
 /// The effect of NaN and infinities in a block on its scale.
@@ -100,6 +110,9 @@ pub enum Operation {
     Multiply,
     /// By a division: elements by the decode scale, values by the encode scale.
     Divide,
+    /// For values under a scale of the tensor: by the stored scale, then by that of the tensor, in the order of
+    /// multiplications that four over six and MS-EDEN have ([`crate::Cast`] alone computes it).
+    Nested,
 }
 
 impl Operation {
@@ -108,7 +121,7 @@ impl Operation {
     #[must_use]
     pub fn quantize(self, x: f32, [encode, decode]: [f32; 2]) -> f32 {
         match self {
-            Self::Multiply => x * encode,
+            Self::Multiply | Self::Nested => x * encode,
             Self::Divide if decode == 0.0 && !x.is_nan() => 0f32.copysign(x),
             Self::Divide => x / decode,
         }
@@ -119,7 +132,7 @@ impl Operation {
     #[must_use]
     pub fn dequantize(self, y: f32, [encode, decode]: [f32; 2]) -> f32 {
         match self {
-            Self::Multiply => y * decode,
+            Self::Multiply | Self::Nested => y * decode,
             Self::Divide if decode == 0.0 && !y.is_nan() => 0f32.copysign(y),
             Self::Divide => y / encode,
         }
@@ -143,8 +156,19 @@ pub struct Scaling {
     /// largest that can be stored, 448 for E4M3. Four over six has 256, so that a scale 1.5 times as large can be
     /// stored.
     pub most: Option<f32>,
-    /// True if scales of floating-point bytes are rounded up, otherwise to nearest, ties to even.
-    pub round_up: bool,
+    /// The magnitude to which the largest of a block is scaled, in place of the format's: `2^-90` to `2^90`.
+    pub target: Option<f32>,
+    /// Elements along the axis that share an f32 scale in place of that of the tensor; a multiple of the block's.
+    pub outer: Option<usize>,
+    /// True if the scale of the tensor, and its products with stored scales, are rounded to bf16.
+    pub to_bf16: bool,
+    /// The rounding of scales that are floating-point bytes. With a correction, that of the corrected ones; others go
+    /// to nearest.
+    pub round: ScaleRounding,
+    /// Elements along the axis, a multiple of the block's, whose stored scales are multiplied after the rounding of
+    /// elements by `fl(sum v^2 / sum v q)` of scaled elements `v` and their codes' values `q`, and rounded again:
+    /// EDEN's correction, which makes MS-EDEN of Quartet II unbiased.
+    pub correction: Option<usize>,
     /// The choice among several scales.
     pub choice: Option<ScaleChoice>,
     /// Binades left free above amax, -32 to 32.
@@ -180,7 +204,11 @@ impl Default for Scaling {
             order: Order::Encode,
             tensor: false,
             most: None,
-            round_up: false,
+            target: None,
+            outer: None,
+            to_bf16: false,
+            round: ScaleRounding::Nearest,
+            correction: None,
             choice: None,
             margin: 0,
             floor: 0.0,
@@ -235,9 +263,6 @@ impl Scaling {
     /// # Errors
     /// [`CastError::Fields`].
     pub fn check(&self, grid: &Grid) -> Result<(), CastError> {
-        let refuse = |is: bool, message: &str, hint| {
-            if is { Err(CastError::fields(message, hint)) } else { Ok(()) }
-        };
         let bytes = self.byte_type().is_some();
         refuse(
             bytes && (self.rule != Rule::Max || self.pow2 || self.margin != 0),
@@ -250,7 +275,7 @@ impl Scaling {
             "set type = \"e4m3\", or leave tensor out",
         )?;
         refuse(
-            self.tensor && (self.most() * grid.range().target).is_infinite(),
+            self.tensor && (self.most() * self.range(grid.range()).target).is_infinite(),
             "`scaling.tensor` is f32, but 448 times the format's target exceeds f32",
             "leave tensor out, or use another format",
         )?;
@@ -260,15 +285,21 @@ impl Scaling {
             "set type = \"e4m3\", or use order encode or decode",
         )?;
         refuse(
-            self.zero == ZeroBlock::StoredOne && !bytes,
-            "`scaling.zero` = stored-one needs scales that are floating-point bytes",
+            matches!(self.zero, ZeroBlock::StoredOne | ZeroBlock::StoredSmallest) && !bytes,
+            "`scaling.zero` is one of stored scales, which needs scales that are floating-point bytes",
             "set type = \"e4m3\", or use zero = \"one\"",
         )?;
         refuse(
-            self.round_up && !bytes,
-            "`scaling.round` = up needs scales that are floating-point bytes",
-            "rule rceil rounds powers of two up",
+            self.round != ScaleRounding::Nearest && !bytes,
+            "`scaling.round` needs scales that are floating-point bytes",
+            "leave round out; rule rceil rounds powers of two up",
         )?;
+        refuse(
+            self.target.is_some_and(|target| !(target >= 2f32.powi(-90) && target <= 2f32.powi(90))),
+            "`scaling.target` must be from 2^-90 to 2^90",
+            "leave it out for the format's largest value; MS-EDEN has 6.0721064 for E2M1",
+        )?;
+        self.check_of_matrix()?;
         refuse(
             self.most.is_some_and(|most| {
                 !(self.tensor && most >= 1.0 && most <= self.byte_type().map_or(0.0, ScaleType::largest))
@@ -317,4 +348,53 @@ impl Scaling {
             "give the magnitude, such as static_amax = 3.5; or set amax = \"dynamic\" without it",
         )
     }
+
+    /// Refuses fields of scales that depend on more than a block and the tensor.
+    fn check_of_matrix(&self) -> Result<(), CastError> {
+        refuse(
+            self.quantize == Operation::Nested,
+            "`scaling.quantize` is nested, which scales values back",
+            "use multiply or divide, and set dequantize = \"nested\"",
+        )?;
+        refuse(
+            self.dequantize == Operation::Nested && !self.tensor,
+            "`scaling.dequantize` is nested, which needs `scaling.tensor`",
+            "set tensor = \"f32\", or use dequantize = \"multiply\"",
+        )?;
+        refuse(
+            self.outer.is_some() && !self.tensor,
+            "`scaling.outer` needs `scaling.tensor`: its blocks have scales in place of the tensor's",
+            "set type = \"e4m3\" and tensor = \"f32\", or leave outer out",
+        )?;
+        refuse(
+            self.outer.is_some() && self.amax.is_some(),
+            "`scaling.amax` = \"static\" needs one scale for the tensor, but `scaling.outer` has several",
+            "leave amax or outer out",
+        )?;
+        refuse(
+            self.correction.is_some() && self.byte_type().is_none(),
+            "`scaling.correction` needs scales that are floating-point bytes",
+            "set type = \"e4m3\", or leave correction out",
+        )
+    }
+
+    /// True if scales or values need the whole matrix: more than each block's statistics, the tensor's scale, and a
+    /// factor of codes.
+    #[must_use]
+    pub fn needs_matrix(&self) -> bool {
+        self.dequantize == Operation::Nested
+            || self.round == ScaleRounding::Stochastic
+            || self.correction.is_some()
+            || self.outer.is_some()
+    }
+
+    /// The properties of a format with the target of this scaling.
+    #[must_use]
+    pub fn range(&self, range: &Range) -> Range {
+        Range { target: self.target.unwrap_or(range.target), ..*range }
+    }
+}
+
+fn refuse(is: bool, message: &str, hint: &'static str) -> Result<(), CastError> {
+    if is { Err(CastError::fields(message, hint)) } else { Ok(()) }
 }

@@ -4,11 +4,12 @@
 //! `nvfp4_quantize`; arXiv:2509.25149, appendix B, gives the formulas without the order of roundings.
 
 use crate::{
+    bf16::nearest_bf16,
     grid::Range,
     powers::{LEAST_DECODE, ceil_log2, exp2},
     scale_rule::BlockStatistics,
     scale_storage::{E4M3_MAX, E4M3_NAN, e4m3},
-    scale_type::ScaleType,
+    scale_type::{ScaleRounding, ScaleType},
     scaling::{BlockScale, Order, Scaling, Storage, ZeroBlock},
 };
 
@@ -41,7 +42,7 @@ impl Scaling {
     }
 
     /// A scale that is a floating-point byte, with or without one of the tensor. The decode scale is larger by
-    /// `factor`.
+    /// `factor`, and rounded at random by `word` if it is.
     #[inline(always)]
     pub(crate) fn byte_scale(
         &self,
@@ -49,46 +50,120 @@ impl Scaling {
         block: &BlockStatistics,
         tensor: Option<&TensorScale>,
         factor: f32,
+        word: u32,
     ) -> BlockScale {
         if self.poisons(block) || tensor.is_some_and(|tensor| tensor.amax.is_nan()) {
             return BlockScale::nan(Some(self.byte_type().map_or(E4M3_NAN, ScaleType::nan)));
         }
         let amax = if tensor.is_some() { block.amax } else { self.amax.unwrap_or(block.amax) };
         if amax == 0.0 && block.is_infinite() {
-            return self.byte_of(range, 1.0, tensor);
+            return self.byte_of(range, 1.0, tensor, word);
         }
-        self.byte_block(range, amax, tensor, factor)
+        self.byte_block(range, amax, tensor, factor, word)
     }
 
     #[inline(always)]
-    fn byte_block(&self, range: &Range, amax: f32, tensor: Option<&TensorScale>, factor: f32) -> BlockScale {
+    fn byte_block(
+        &self,
+        range: &Range,
+        amax: f32,
+        tensor: Option<&TensorScale>,
+        factor: f32,
+        word: u32,
+    ) -> BlockScale {
         let target = range.target;
         let ratio = match (self.order, tensor) {
             (Order::Encode | Order::Product, None) => amax * (1.0 / target),
             (Order::Encode | Order::Product, Some(tensor)) => amax * (tensor.encode * (1.0 / target)),
             (Order::Amax, Some(tensor)) => amax / target * tensor.encode,
+            (Order::DecodeTensor, Some(tensor)) => amax / tensor.decode / target,
             (_, None) => amax / target,
             (_, Some(tensor)) => amax / target / tensor.decode,
         };
         let ratio = ratio * factor;
         let least = if amax == 0.0 { 0.0 } else { tensor.map_or(0.0, |tensor| tensor.least_stored) };
-        self.byte_of(range, ratio.max(least), tensor)
+        self.byte_of(range, ratio.max(least), tensor, word)
     }
 
-    /// The scale of the stored number nearest to `ratio`.
+    /// The scale of the stored number that `ratio` is rounded to.
     #[inline(always)]
-    pub(crate) fn byte_of(&self, range: &Range, ratio: f32, tensor: Option<&TensorScale>) -> BlockScale {
-        let ratio = ratio.max(self.floor as f32);
-        let (mut code, mut stored) = match self.storage {
-            Storage::Minifloat(own) => own.round(ratio, self.round_up),
-            _ if self.round_up => ScaleType::UE4M3.round(ratio, true),
-            _ => e4m3(ratio.min(E4M3_MAX)),
+    pub(crate) fn byte_of(
+        &self,
+        range: &Range,
+        ratio: f32,
+        tensor: Option<&TensorScale>,
+        word: u32,
+    ) -> BlockScale {
+        let round = if self.correction.is_some() { ScaleRounding::Nearest } else { self.round };
+        let (code, stored) = self.stored(ratio.max(self.floor as f32), round, word);
+        self.byte(range, code, stored, tensor)
+    }
+
+    /// The stored number that `ratio` is rounded to, and its code.
+    #[inline(always)]
+    fn stored(&self, ratio: f32, round: ScaleRounding, word: u32) -> (u8, f32) {
+        let (code, stored) = match (self.storage, round) {
+            (Storage::Minifloat(own), _) => own.round(ratio, round, word),
+            (_, ScaleRounding::Nearest) => e4m3(ratio.min(E4M3_MAX)),
+            _ => ScaleType::UE4M3.round(ratio, round, word),
         };
-        if stored == 0.0 && self.zero == ZeroBlock::StoredOne {
-            (code, stored) = self.byte_type().unwrap_or(ScaleType::UE4M3).round(1.0, false);
+        let own = || self.byte_type().unwrap_or(ScaleType::UE4M3);
+        match self.zero {
+            ZeroBlock::StoredOne if stored == 0.0 => own().round(1.0, ScaleRounding::Nearest, 0),
+            ZeroBlock::StoredSmallest if stored == 0.0 => (1, own().value(1)),
+            _ => (code, stored),
         }
+    }
+
+    /// The scale with EDEN's correction: its stored number times `factor`, rounded again.
+    pub(crate) fn corrected(
+        &self,
+        range: &Range,
+        scale: BlockScale,
+        tensor: Option<&TensorScale>,
+        factor: f32,
+        word: u32,
+    ) -> BlockScale {
+        if scale.stored.is_nan() {
+            return scale;
+        }
+        let (code, stored) = self.stored(scale.stored * factor, self.round, word);
+        self.byte(range, code, stored, tensor)
+    }
+
+    /// The value of a code by the stored scale first and then by the tensor's: `fl(fl(value b) D)`, or `fl(fl(fl(value
+    /// b) G) / (most target))` where the scale of the tensor follows from its encode scale. The exponent of the
+    /// products has no limit.
+    pub(crate) fn nested(&self, range: &Range, scale: &BlockScale, tensor: &TensorScale, point: f32) -> f32 {
+        let point = point * scale.stored;
+        let value = match self.order {
+            _ if tensor.amax == 0.0 || !point.is_finite() => point,
+            order if order.is_encode() => {
+                let shift = if tensor.amax > 1.0 { exp2(-64) } else { exp2(64) };
+                let product = point * (tensor.amax * shift);
+                // The quotient of two f32, rounded to f64 and then to f32, is rounded once.
+                (f64::from(product) / f64::from(self.most() * range.target) / f64::from(shift)) as f32
+            }
+            _ => point * tensor.decode,
+        };
+        let value = value / self.factor;
+        if point.is_finite() { value.clamp(-f32::MAX, f32::MAX) } else { value }
+    }
+
+    /// The decode scale of the tensor, as it is stored.
+    pub(crate) fn stored_tensor_scale(&self, tensor: &TensorScale) -> f32 {
+        if self.to_bf16 { nearest_bf16(tensor.decode) } else { tensor.decode }
+    }
+
+    /// The scale of this stored number.
+    #[inline(always)]
+    fn byte(&self, range: &Range, code: u8, stored: f32, tensor: Option<&TensorScale>) -> BlockScale {
         let (encode, decode) = match (self.order, tensor) {
             (_, None) => (1.0 / stored, stored),
+            (_, Some(tensor)) if self.to_bf16 => {
+                let decode = nearest_bf16(nearest_bf16(tensor.decode) * stored);
+                (1.0 / decode, decode)
+            }
             // A tensor of zeros, or a past of zeros, has scale 1.
             (order, Some(tensor)) if order.is_encode() && tensor.amax == 0.0 => (1.0 / stored, stored),
             (Order::Encode | Order::Amax, Some(tensor)) => {
@@ -135,9 +210,9 @@ impl TensorScale {
                 let encode = within(most / amax);
                 (encode, within(1.0 / encode))
             }
-            Order::Decode | Order::DecodeMost | Order::DecodeTarget => {
+            Order::Decode | Order::DecodeMost | Order::DecodeTensor | Order::DecodeTarget => {
                 let decode = within(match order {
-                    Order::DecodeMost => amax / most_stored / target,
+                    Order::DecodeMost | Order::DecodeTensor => amax / most_stored / target,
                     Order::DecodeTarget => amax / target / most_stored,
                     _ => amax / most,
                 });

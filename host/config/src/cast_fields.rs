@@ -13,7 +13,8 @@ use toml::Value;
 use super::choices::SteChoice;
 use super::scaling::ScalingFields;
 use super::single_cast::{
-    BlockChoice, CastRoundingChoice, OverflowChoice, RandomModeChoice, TransformSection, UseSourceChoice,
+    BlockChoice, CastRoundingChoice, CenterChoice, OverflowChoice, RandomModeChoice, TransformSection,
+    UseSourceChoice,
 };
 use super::tables::text_or_table;
 
@@ -41,6 +42,9 @@ pub struct CastFields {
     pub source: Option<UseSourceChoice>,
     /// A Hadamard transform before the rounding, or `none`; a table as in `[quant]`.
     pub transform: Option<TransformChoice>,
+    /// The mean that is subtracted before the rounding, and rounded by itself: `none`, or `tokens`, that over the
+    /// tokens of an activation or a gradient (Averis). Default: `none`.
+    pub center: Option<CenterChoice>,
     /// Straight-through estimator.
     pub ste: Option<SteChoice>,
     /// Rule for the scales of blocks.
@@ -59,6 +63,7 @@ impl CastFields {
             block: self.block.or(parent.block),
             source: self.source.or(parent.source),
             transform: self.transform.or(parent.transform),
+            center: self.center.or(parent.center),
             ste: self.ste.or(parent.ste),
             scaling: match (self.scaling, parent.scaling) {
                 (Some(own), Some(parent)) => Some(own.or(parent)),

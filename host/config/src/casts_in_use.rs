@@ -34,6 +34,10 @@ const FIELDS: &[Field] = &[
         "transform",
         "it needs a format, and in weight_dgrad, activation_wgrad and grad_wgrad a source other than \"reuse\"",
     ),
+    (
+        "center",
+        "it needs a format, and in weight_dgrad, activation_wgrad and grad_wgrad a source other than \"reuse\"",
+    ),
     ("ste", "it is for weights and activations in the forward pass"),
     ("scaling.type", "it needs a format with scales"),
     ("scaling.rule", "it needs a format with scales"),
@@ -164,7 +168,7 @@ fn has_effect(field: &str, role: Role, cast: &ResolvedCast, first: Option<&Resol
     let max = scaling.rule == ScaleRuleChoice::Max;
     let rms = scaling.rule == ScaleRuleChoice::Rms;
     let (f32, e4m3) = (scaling.storage == ScaleTypeChoice::F32, scaling.storage.is_minifloat());
-    let stored_one = scaling.zero == Some(ZeroBlockChoice::StoredOne);
+    let stored = scaling.zero.is_some_and(ZeroBlockChoice::is_stored);
     let delayed = scaling.amax == AmaxChoice::Delayed;
     let keeps = fields.zero.is_some() && scaling.zero.is_none();
     rounds
@@ -180,7 +184,7 @@ fn has_effect(field: &str, role: Role, cast: &ResolvedCast, first: Option<&Resol
                 if keeps {
                     delayed
                 } else {
-                    stored_one || !e4m3 && !rms && scaling.floor == 0.0
+                    stored || !e4m3 && !rms && scaling.floor == 0.0
                 }
             }
             "window" | "first" => delayed,

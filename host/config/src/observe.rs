@@ -14,7 +14,8 @@ use super::{
     choices::InvalidChoice,
     scaling::ScalingFields,
     single_cast::{
-        self, BlockChoice, CastRoundingChoice, CastSection, OverflowChoice, RandomModeChoice, ZeroBlockChoice,
+        self, BlockChoice, CastRoundingChoice, CastSection, CenterChoice, OverflowChoice, RandomModeChoice,
+        ZeroBlockChoice,
     },
     source::Source,
 };
@@ -62,6 +63,7 @@ impl ObserveSection {
             overflow: OverflowChoice::Saturate,
             block: self.block,
             transform: None,
+            center: CenterChoice::None,
             scaling: self.scaling.unwrap_or_default().cast_scaling(),
         }
     }

@@ -8,7 +8,8 @@ use super::cast_fields::{CastFields, CastTables, TransformChoice};
 use super::choices::RoundingChoice;
 use super::quant::{LayerRule, QuantSection};
 use super::single_cast::{
-    BlockChoice, CastRoundingChoice, CastSection, OverflowChoice, RandomModeChoice, UseSourceChoice,
+    BlockChoice, CastRoundingChoice, CastSection, CenterChoice, OverflowChoice, RandomModeChoice,
+    UseSourceChoice,
 };
 
 /// The cast of one use of a layer's tensor, with all that it inherits.
@@ -67,6 +68,7 @@ impl ResolvedCast {
                 Some(TransformChoice::Hadamard(section)) => Some(section),
                 Some(TransformChoice::None) | None => None,
             },
+            center: fields.center.unwrap_or(CenterChoice::None),
             scaling: fields.scaling.unwrap_or_default().cast_scaling(),
         }
     }
@@ -154,6 +156,7 @@ impl QuantSection {
                 block: self.block.or(Some(BlockChoice::Tensor)),
                 source: self.source,
                 transform: self.transform,
+                center: None,
                 ste: Some(self.ste),
                 scaling: Some(self.scaling.fields()),
             },
@@ -180,6 +183,7 @@ impl LayerRule {
                 block: self.block,
                 source: self.source,
                 transform: self.transform,
+                center: None,
                 ste: self.ste,
                 scaling: self.scaling,
             },

@@ -8,7 +8,7 @@ use super::choices::AmaxChoice;
 use super::single_cast::{
     CandidatesChoice, CastScalingSection, ErrorChoice, FirstScaleChoice, NonFiniteChoice, OperationChoice,
     ScaleLimitChoice, ScaleOrderChoice, ScaleRoundingChoice, ScaleRuleChoice, ScaleTypeChoice,
-    TensorScaleChoice, ZeroBlockChoice,
+    ScaledBackChoice, TensorScaleChoice, ZeroBlockChoice,
 };
 
 /// Declares the section and the fields of casts, which share all keys of the list.
@@ -110,6 +110,16 @@ scaling_tables! {
     /// The stored scale of the block with the tensor's largest magnitude, under `tensor`. Default: the largest scale of
     /// the type, 448 for `e4m3`. Four over six has 256, so that scales 1.5 times as large can be stored.
     tensor_target: f32,
+    /// The magnitude to which the largest of a block is scaled, from 2^-90 to 2^90. Default: the format's target,
+    /// mostly its largest value.
+    target: f32,
+    /// Elements along the contraction, a multiple of `block`, that share a scale in place of that of the whole tensor:
+    /// 128 in TetraJet-v2. Needs `tensor`. Default: the whole tensor.
+    outer: usize,
+    /// Elements along the contraction, a multiple of `block`, whose stored scales are corrected after the rounding of
+    /// elements and rounded again: EDEN's correction, in tiles of the transform. With `round = "stochastic"` this is
+    /// MS-EDEN of Quartet II. Default: no correction.
+    correction: usize,
     /// Rounding of scales that are floating-point bytes. Default: `nearest`.
     round: ScaleRoundingChoice,
     /// The error by which each block chooses among candidate scales, as in four over six (arXiv:2512.02010); for
@@ -130,7 +140,7 @@ scaling_tables! {
     /// Operation that scales elements. Default: `multiply`.
     quantize: OperationChoice,
     /// Operation that scales values back. Default: `multiply`.
-    dequantize: OperationChoice,
+    dequantize: ScaledBackChoice,
     /// Standard deviations that rule `rms` scales to the format's largest value. Default: 2.92247856, Quartet's for
     /// E2M1.
     deviations: f64,
@@ -150,6 +160,9 @@ impl ScalingFields {
             order: self.order.unwrap_or(plain.order),
             tensor: self.tensor.unwrap_or(plain.tensor),
             tensor_target: self.tensor_target,
+            target: self.target,
+            outer: self.outer,
+            correction: self.correction,
             round: self.round.unwrap_or(plain.round),
             choice: self.choice,
             candidates: self.candidates,

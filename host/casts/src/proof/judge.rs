@@ -91,7 +91,7 @@ impl<E: From<CastError>, F: Fn(&[f32], Mode, &RandomKey) -> Result<Vec<u16>, E>>
                 let is_biased = |((x, scaled), [encode, decode]): ((&f32, &f32), &[f32; 2])| {
                     let (x, encode, decode) = (f64::from(*x), f64::from(*encode), f64::from(*decode));
                     let restored = |point: f64| match self.cast.scaling.dequantize {
-                        Operation::Multiply => point * decode,
+                        Operation::Multiply | Operation::Nested => point * decode,
                         Operation::Divide => point / encode,
                     };
                     let step = restored(self.grid.values().spacing(f64::from(*scaled))).abs();

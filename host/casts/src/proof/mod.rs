@@ -110,6 +110,11 @@ pub enum Decision {
 /// [`CastError`]: the cast is refused.
 pub fn prove(cast: &Cast, grid: &Grid) -> Result<Vec<(Property, Decision)>, CastError> {
     cast.check(grid)?;
+    if cast.needs_matrix() {
+        let covered = "casts of the whole matrix are not covered".to_owned();
+        let undecided = Decision::Undecided { covered, proved_within: None };
+        return Ok(Property::ALL.into_iter().map(|property| (property, undecided.clone())).collect());
+    }
     let subject = Subject::new(cast, grid)?;
     let binades = subject.depends_on_amax_only().then(|| spans::binades(&subject));
     let mut tried = search::Tried::default();

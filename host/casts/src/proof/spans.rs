@@ -152,7 +152,7 @@ fn extremes(subject: &Subject<'_>, exponent: i32, reference: &mut Option<(i32, E
             let pair = |scale: BlockScale| [scale.encode, scale.decode];
             part.iter().for_each(|x| subject.scales(*x).into_iter().for_each(|scale| add(*x, pair(scale))));
         } else {
-            subject.cast.scaling.pairs(subject.grid.range(), &part, None, &mut pairs);
+            subject.cast.scaling.pairs(&subject.range, &part, None, &mut pairs);
             part.iter().zip(&pairs).for_each(|(x, pair)| add(*x, *pair));
         }
     }

@@ -3,8 +3,8 @@
 use altgrad_plugin_api::{PluginError, QuantParams, Rounding as Mode, Tabulated, ValueGrid};
 
 use crate::{
-    Block, BlockStatistics, Cast, CastError, Grid, Operation, Overflow, Rounding, Rule, overflow::exceeds,
-    scaling::BlockScale,
+    Block, BlockStatistics, Cast, CastError, Grid, Operation, Overflow, Range, Rounding, Rule,
+    overflow::exceeds, scaling::BlockScale,
 };
 
 /// A cast and its format.
@@ -14,6 +14,8 @@ pub(super) struct Subject<'a> {
     /// The cast without it.
     pub(super) cast: Cast,
     pub(super) grid: &'a Grid,
+    /// The range of the format with the cast's target.
+    pub(super) range: Range,
     pub(super) rounder: Tabulated,
     /// The finite values, ascending.
     pub(super) points: Vec<f32>,
@@ -26,7 +28,8 @@ impl<'a> Subject<'a> {
     pub(super) fn new(whole: &'a Cast, grid: &'a Grid) -> Result<Self, CastError> {
         let rounder = grid.rounder().map_err(|error| refused(&error))?;
         let cast = Cast { transform: None, ..*whole };
-        Ok(Self { whole, cast, grid, rounder, points: grid.values().finite_values().to_vec() })
+        let range = cast.scaling.range(grid.range());
+        Ok(Self { whole, cast, grid, range, rounder, points: grid.values().finite_values().to_vec() })
     }
 
     /// True if the scales of a block follow from its largest magnitude.
@@ -56,7 +59,7 @@ impl<'a> Subject<'a> {
             return vec![BlockScale::ONE];
         }
         let block = BlockStatistics::of_amax(amax);
-        let of = |factor| scaling.scale_by(self.grid.range(), &block, None, factor);
+        let of = |factor| scaling.scale_by(&self.range, &block, None, factor, 0);
         match scaling.choice {
             Some(choice) => choice.factors.into_iter().filter(|factor| *factor > 0.0).map(of).collect(),
             None => vec![of(1.0)],
@@ -75,7 +78,7 @@ impl<'a> Subject<'a> {
     pub(super) fn gain(&self, pair: [f32; 2]) -> f64 {
         let [encode, decode] = pair.map(f64::from);
         let of = |operation, multiplied: f64, other: f64| match operation {
-            Operation::Multiply => multiplied,
+            Operation::Multiply | Operation::Nested => multiplied,
             Operation::Divide => 1.0 / other,
         };
         of(self.cast.scaling.quantize, encode, decode) * of(self.cast.scaling.dequantize, decode, encode)

@@ -8,8 +8,8 @@ use altgrad_plugin_api::{
 
 use super::*;
 use crate::{
-    Applied, Axis, Block, FewBits, FewBitsMode, Limit, Order, Rounding, Rule, Scaling, Shape, Storage,
-    ZeroBlock,
+    Applied, Axis, Block, FewBits, FewBitsMode, Limit, Order, Rounding, Rule, ScaleRounding, Scaling, Shape,
+    Storage, ZeroBlock,
 };
 
 fn grid(exponent: u32, significand: u32, domain: Domain) -> Grid {
@@ -279,7 +279,10 @@ impl Draws {
             pow2: storage == Storage::F32,
             order: self.of(&[Order::Encode, Order::Decode]),
             tensor: storage == Storage::E4m3 && self.below(2) == 0,
-            round_up: storage == Storage::E4m3 && self.below(2) == 0,
+            round: self.of(match storage {
+                Storage::E4m3 => &[ScaleRounding::Nearest, ScaleRounding::Up][..],
+                _ => &[ScaleRounding::Nearest],
+            }),
             margin: if storage == Storage::E4m3 { 0 } else { self.of(&[0, 0, 1, -1]) },
             floor: self.of(&[0.0, 0.0, 1e-4]),
             limit: self.of(&[Limit::Normal, Limit::F32]),

@@ -21,9 +21,9 @@ pub(super) fn are_finite(subject: &Subject<'_>) -> Result<Option<String>, CastEr
     }
     let values = subject.grid.values();
     let extremes = [values.min_finite(), values.max_finite()];
-    let tensor = scaling.tensor_scale_of_amax(subject.grid.range(), HIGH);
+    let tensor = scaling.tensor_scale_of_amax(&subject.range, HIGH);
     let stored = scaling.byte_type().map_or(0.0, crate::ScaleType::largest);
-    let highest = scaling.byte_of(subject.grid.range(), stored, tensor.as_ref());
+    let highest = scaling.byte_of(&subject.range, stored, tensor.as_ref(), 0);
     let is_low_finite = extremes.into_iter().all(|point| subject.restored(point, &highest).is_finite());
     if !is_low_finite {
         return Ok(None);
@@ -52,14 +52,15 @@ pub(super) fn are_finite(subject: &Subject<'_>) -> Result<Option<String>, CastEr
 /// The scales of each stored number that a block may have, under a tensor's magnitude from the first to the last of
 /// two.
 fn scales(subject: &Subject<'_>, [low, high]: [f32; 2]) -> Vec<[BlockScale; 2]> {
-    let (scaling, range) = (&subject.cast.scaling, subject.grid.range());
+    let (scaling, range) = (&subject.cast.scaling, &subject.range);
     let tensors = [low, high].map(|amax| scaling.tensor_scale_of_amax(range, amax));
     let factors = scaling.choice.map_or([1.0; 4], |choice| choice.factors);
     let factor = factors.into_iter().fold(0.0, f32::max);
     // The largest stored number: of a block with the last magnitude, under a scale that encodes the first.
-    let most = scaling.scale_by(range, &BlockStatistics::of_amax(high), tensors[0].as_ref(), factor).stored;
+    let most =
+        scaling.scale_by(range, &BlockStatistics::of_amax(high), tensors[0].as_ref(), factor, 0).stored;
     let stored = scaling.byte_type().into_iter().flat_map(crate::ScaleType::values);
-    let of = |stored: f32| tensors.map(|tensor| scaling.byte_of(range, stored, tensor.as_ref()));
+    let of = |stored: f32| tensors.map(|tensor| scaling.byte_of(range, stored, tensor.as_ref(), 0));
     stored.filter(|stored| *stored <= most).map(of).collect()
 }
 

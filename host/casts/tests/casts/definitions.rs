@@ -128,9 +128,15 @@ fn f32_scales_divide_in_the_order_that_is_asked_for() {
 fn two_levels_multiply_as_transformer_engine_and_torchao_do() {
     let grid = grid("E2M1");
     let fl = |x: f64| x as f32;
-    for order in
-        [Order::Encode, Order::Decode, Order::Amax, Order::Product, Order::DecodeMost, Order::DecodeTarget]
-    {
+    for order in [
+        Order::Encode,
+        Order::Decode,
+        Order::Amax,
+        Order::Product,
+        Order::DecodeMost,
+        Order::DecodeTensor,
+        Order::DecodeTarget,
+    ] {
         let scaling = Scaling { storage: Storage::E4m3, tensor: true, order, ..Scaling::default() };
         let cast = Cast { block: Block::Along(16), scaling, ..Cast::default() };
         let x = numbers(64 * 16, 77, 110..131);
@@ -150,13 +156,17 @@ fn two_levels_multiply_as_transformer_engine_and_torchao_do() {
                     let s = fl(2688.0 / most);
                     (fl(f64::from(fl(a / 6.0)) * f64::from(s)), fl(1.0 / f64::from(s)))
                 }
-                Order::Decode | Order::DecodeMost | Order::DecodeTarget => {
+                Order::Decode | Order::DecodeMost | Order::DecodeTensor | Order::DecodeTarget => {
                     let p = match order {
                         Order::Decode => fl(most / 2688.0),
-                        Order::DecodeMost => fl(f64::from(fl(most / 448.0)) / 6.0),
+                        Order::DecodeMost | Order::DecodeTensor => fl(f64::from(fl(most / 448.0)) / 6.0),
                         _ => fl(f64::from(fl(most / 6.0)) / 448.0),
                     };
-                    (fl(f64::from(fl(a / 6.0)) / f64::from(p)), p)
+                    let ratio = match order {
+                        Order::DecodeTensor => fl(f64::from(fl(a / f64::from(p))) / 6.0),
+                        _ => fl(f64::from(fl(a / 6.0)) / f64::from(p)),
+                    };
+                    (ratio, p)
                 }
             };
             let stored = nearest(&crate::support::grid("E4M3"), f64::from(ratio).min(448.0));

@@ -9,5 +9,6 @@ mod by_hand;
 mod definitions;
 mod edges;
 mod extremes;
+mod of_matrix;
 mod rounding;
 mod support;

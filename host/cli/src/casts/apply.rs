@@ -6,10 +6,10 @@ use altgrad_base::{
     diagnostic::{Diagnostic, Fault},
     eprintln, println,
 };
-use altgrad_casts::{Applied, Axis, CastError, Grid, Shape};
+use altgrad_casts::{Applied, Axis, BlockGrid, CastError, Centered, Grid, Shape};
 use altgrad_config::{
     DeviceChoice, Source,
-    cast::{CastSection, ScaleTypeChoice, TensorScaleChoice, read_cast},
+    cast::{CastSection, CenterChoice, ScaleRoundingChoice, ScaleTypeChoice, TensorScaleChoice, read_cast},
 };
 use altgrad_engine::{
     debug::quantize::{CastInput, apply_cast},
@@ -43,7 +43,8 @@ pub(crate) struct ApplyArgs {
     /// block's extent.
     #[arg(long, value_name = "F32LE")]
     scales: Option<PathBuf>,
-    /// The decode scale of the tensor, one number; only with scaling.tensor.
+    /// The decode scale of the tensor, one number; with scaling.outer that of each outer block. Only with
+    /// scaling.tensor.
     #[arg(long, value_name = "F32LE")]
     tensor_scale: Option<PathBuf>,
     /// The scales as bytes; only with a scaling.type of bytes, such as e8m0 or e4m3.
@@ -52,6 +53,9 @@ pub(crate) struct ApplyArgs {
     /// The number of the chosen candidate of each block, a byte each, from 0; only with scaling.choice.
     #[arg(long, value_name = "FILE")]
     choices: Option<PathBuf>,
+    /// The rounded mean, one number per column; only with center. The other files are those of the residuals.
+    #[arg(long, value_name = "F32LE")]
+    mean: Option<PathBuf>,
     /// The codes, a byte each, row-major; only for formats of at most 8 bits. They consist of sign and magnitude. If
     /// the magnitudes do not fit beside a sign, they are the format's own codes.
     #[arg(long, value_name = "FILE")]
@@ -59,8 +63,8 @@ pub(crate) struct ApplyArgs {
     /// Seed of stochastic rounding and random signs (step 0, tensor 0).
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Random words of the elements, u32 and row-major, in place of those of the seed; only with random_bits. For
-    /// comparisons with another implementation.
+    /// Random words, u32 and row-major, in place of those of the seed: one per block with scaling.round = "stochastic",
+    /// else one per element with random_bits. For comparisons with another implementation.
     #[arg(long, value_name = "U32LE")]
     words: Option<PathBuf>,
     /// Device that computes the values: auto, cpu, cuda:N or wgpu. The values of another device are compared with those
@@ -121,16 +125,37 @@ pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, Diagnostic> {
         AxisChoice::Columns => Axis::Columns,
     };
     let key = RandomKey { seed: args.seed, ..RandomKey::default() };
-    let prepared =
-        cast.prepare(&grid, &values, args.shape.0, axis, &key).map_err(|error| refusal(&error, &source))?;
-    let encode = |scaled: &[f32], rounding| {
-        format.encode(scaled, &QuantParams { rounding, key, ..QuantParams::IDENTITY })
+    let of_scales = section.scaling.round == ScaleRoundingChoice::Stochastic;
+    let layout = BlockGrid::new(cast.block, args.shape.0, axis);
+    let words = args.words(if of_scales { layout.count() } else { values.len() })?;
+    let words = |is_used: bool| words.as_ref().filter(|_| is_used).map(|words| words.iter().copied());
+    let one = |values: &[f32], shape: Shape, axis: Axis, key: RandomKey| {
+        let prepared = match words(of_scales) {
+            Some(words) => cast.prepare_by(&grid, values, shape, axis, &key, words),
+            None => cast.prepare(&grid, values, shape, axis, &key),
+        };
+        let prepared = prepared.map_err(|error| refusal(&error, &source))?;
+        let encode = |scaled: &[f32], rounding| {
+            format.encode(scaled, &QuantParams { rounding, key, ..QuantParams::IDENTITY })
+        };
+        let codes = match words(!of_scales) {
+            Some(words) => cast.codes_by(&grid, prepared.scaled(), words, encode),
+            None => cast.codes(&grid, prepared.scaled(), &key, encode),
+        }?;
+        prepared.finish(&grid, codes).map_err(|error| refusal(&error, &source))
     };
-    let codes = match args.words(values.len())? {
-        Some(words) => cast.codes_by(&grid, prepared.scaled(), words.iter().copied(), encode),
-        None => cast.codes(&grid, prepared.scaled(), &key, encode),
-    }?;
-    let mut applied = prepared.finish(&grid, codes).map_err(|error| refusal(&error, &source))?;
+    let (mut applied, mean) = match cast.center {
+        Some(along) => {
+            args.shape.0.check(values.len()).map_err(|error| refusal(&error, &source))?;
+            let Centered { residuals, mean } = Centered::new(&values, args.shape.0, along);
+            let of_mean = Shape { rows: 1, columns: mean.len() };
+            let mean = one(&mean, of_mean, Axis::Rows, Centered::key_of_mean(&key))?.values;
+            let mut applied = one(&residuals, args.shape.0, axis, key)?;
+            Centered::add(&mut applied.values, &mean, args.shape.0, along);
+            (applied, Some(mean))
+        }
+        None => (one(&values, args.shape.0, axis, key)?, None),
+    };
     let device = ComputeDevice::open(args.device)?;
     let differing = if device.label == "cpu" {
         None
@@ -142,7 +167,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, Diagnostic> {
         let is_same = |(a, b): &(&f32, &f32)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
         Some(applied.values.iter().zip(&expected).filter(|pair| !is_same(pair)).count())
     };
-    args.write(&grid, &applied)?;
+    args.write(&grid, &applied, mean.as_deref())?;
     if applied.collapsed > 0 {
         eprintln!(
             "warning: {} blocks of about equal values became about 0: {EQUAL_VALUES}",
@@ -196,9 +221,19 @@ impl ApplyArgs {
             "use --scales; or set scaling.type to e4m3 and scaling.tensor to f32",
         )?;
         refuse(
-            self.words.is_some() && (section.random_bits.is_none() || self.device != DeviceChoice::Cpu),
-            "--words needs stochastic rounding with random_bits, on the CPU".to_owned(),
+            self.words.is_some()
+                && (section.random_bits.is_none()
+                    && section.scaling.round != ScaleRoundingChoice::Stochastic
+                    || section.center != CenterChoice::None
+                    || self.device != DeviceChoice::Cpu),
+            "--words needs random_bits or scaling.round = \"stochastic\", without center, on the CPU"
+                .to_owned(),
             "set rounding = \"stochastic\" and random_bits, or use --seed",
+        )?;
+        refuse(
+            self.mean.is_some() && section.center == CenterChoice::None,
+            "--mean needs center = \"tokens\", the cast has none".to_owned(),
+            "set center = \"tokens\", or leave --mean out",
         )?;
         refuse(
             self.choices.is_some() && !section.scaling.has_choice(),
@@ -208,23 +243,29 @@ impl ApplyArgs {
     }
 
     /// The random words, if a file has them.
-    fn words(&self, elements: usize) -> Result<Option<Vec<u32>>, Diagnostic> {
+    fn words(&self, needed: usize) -> Result<Option<Vec<u32>>, Diagnostic> {
         let Some(path) = &self.words else { return Ok(None) };
         let words: Vec<u32> = raw_f32::read(path)?.into_iter().map(f32::to_bits).collect();
-        if words.len() == elements {
+        if words.len() == needed {
             return Ok(Some(words));
         }
-        let message = format!("the file has {} words for {elements} elements", words.len());
-        Err(Diagnostic::config(message).at(path.display()).hint("give a word of 4 bytes for each element"))
+        let message = format!("the file has {} words, but {needed} are needed", words.len());
+        let hint =
+            "give a word of 4 bytes for each element, or for each block whose scale is rounded at random";
+        Err(Diagnostic::config(message).at(path.display()).hint(hint))
     }
 
-    fn write(&self, grid: &Grid, applied: &Applied) -> Result<(), Diagnostic> {
+    fn write(&self, grid: &Grid, applied: &Applied, mean: Option<&[f32]>) -> Result<(), Diagnostic> {
         raw_f32::write(&self.output, &applied.values)?;
         if let Some(path) = &self.scales {
             raw_f32::write(path, &applied.scales)?;
         }
-        if let Some((path, scale)) = self.tensor_scale.as_ref().zip(applied.tensor_scale) {
-            raw_f32::write(path, &[scale])?;
+        if let Some(path) = &self.tensor_scale {
+            let outer = applied.outer_scales.as_deref().unwrap_or_default();
+            raw_f32::write(path, applied.tensor_scale.as_ref().map_or(outer, std::slice::from_ref))?;
+        }
+        if let Some((path, mean)) = self.mean.as_ref().zip(mean) {
+            raw_f32::write(path, mean)?;
         }
         if let Some((path, codes)) = self.scale_codes.as_ref().zip(applied.scale_codes.as_ref()) {
             raw_f32::write_bytes(path, codes)?;

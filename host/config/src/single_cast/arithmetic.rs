@@ -1,15 +1,15 @@
 //! A cast as text, as the arithmetic takes it.
 
 use altgrad_casts::{
-    Block, Cast, ErrorNorm, FewBits, FewBitsMode, Hadamard, Limit, NonFinite, Operation, Order, Overflow,
-    Rounding, Rule, ScaleChoice, Scaling, Signs, Storage, ZeroBlock,
+    Axis, Block, Cast, ErrorNorm, FewBits, FewBitsMode, Hadamard, Limit, NonFinite, Operation, Order,
+    Overflow, Rounding, Rule, ScaleChoice, ScaleRounding, Scaling, Signs, Storage, ZeroBlock,
 };
 
 use super::{
-    AmaxChoice, BlockChoice, CastRoundingChoice, CastScalingSection, CastSection, ErrorChoice,
+    AmaxChoice, BlockChoice, CastRoundingChoice, CastScalingSection, CastSection, CenterChoice, ErrorChoice,
     NonFiniteChoice, OperationChoice, OverflowChoice, RandomModeChoice, ScaleLimitChoice, ScaleOrderChoice,
-    ScaleRoundingChoice, ScaleRuleChoice, ScaleTypeChoice, SignsChoice, TensorScaleChoice, TransformSection,
-    TransformTypeChoice, ZeroBlockChoice,
+    ScaleRoundingChoice, ScaleRuleChoice, ScaleTypeChoice, ScaledBackChoice, SignsChoice, TensorScaleChoice,
+    TransformSection, TransformTypeChoice, ZeroBlockChoice,
 };
 
 impl CastSection {
@@ -23,6 +23,7 @@ impl CastSection {
             // Without blocks there are no scales to follow from anything.
             scaling: if block == Block::None { Scaling::default() } else { self.scaling() },
             transform: self.transform.as_ref().map(transform),
+            center: (self.center == CenterChoice::Tokens).then_some(Axis::Columns),
             overflow: match self.overflow {
                 OverflowChoice::Saturate => Overflow::Saturate,
                 OverflowChoice::NonFinite => Overflow::NonFinite,
@@ -119,11 +120,20 @@ fn scaling(section: &CastScalingSection) -> Scaling {
             ScaleOrderChoice::Amax => Order::Amax,
             ScaleOrderChoice::Product => Order::Product,
             ScaleOrderChoice::DecodeMost => Order::DecodeMost,
+            ScaleOrderChoice::DecodeTensor => Order::DecodeTensor,
             ScaleOrderChoice::DecodeTarget => Order::DecodeTarget,
         },
-        tensor: section.tensor == TensorScaleChoice::F32,
+        tensor: section.tensor != TensorScaleChoice::None,
+        to_bf16: section.tensor == TensorScaleChoice::Bf16,
         most: section.tensor_target,
-        round_up: section.round == ScaleRoundingChoice::Up,
+        target: section.target,
+        outer: section.outer,
+        correction: section.correction,
+        round: match section.round {
+            ScaleRoundingChoice::Nearest => ScaleRounding::Nearest,
+            ScaleRoundingChoice::Up => ScaleRounding::Up,
+            ScaleRoundingChoice::Stochastic => ScaleRounding::Stochastic,
+        },
         choice: None,
         margin: section.margin,
         floor: section.floor,
@@ -137,21 +147,22 @@ fn scaling(section: &CastScalingSection) -> Scaling {
             ZeroBlockChoice::Smallest => ZeroBlock::Smallest,
             ZeroBlockChoice::Normal => ZeroBlock::MinNormal,
             ZeroBlockChoice::StoredOne => ZeroBlock::StoredOne,
+            ZeroBlockChoice::StoredSmallest => ZeroBlock::StoredSmallest,
         },
         nonfinite: match section.nonfinite {
             NonFiniteChoice::Skip => NonFinite::Skip,
             NonFiniteChoice::Poison => NonFinite::Poison,
         },
         factor: section.factor,
-        quantize: operation(section.quantize),
-        dequantize: operation(section.dequantize),
+        quantize: match section.quantize {
+            OperationChoice::Multiply => Operation::Multiply,
+            OperationChoice::Divide => Operation::Divide,
+        },
+        dequantize: match section.dequantize {
+            ScaledBackChoice::Multiply => Operation::Multiply,
+            ScaledBackChoice::Divide => Operation::Divide,
+            ScaledBackChoice::Nested => Operation::Nested,
+        },
         amax: section.static_amax.filter(|_| section.amax == AmaxChoice::Static),
-    }
-}
-
-fn operation(choice: OperationChoice) -> Operation {
-    match choice {
-        OperationChoice::Multiply => Operation::Multiply,
-        OperationChoice::Divide => Operation::Divide,
     }
 }

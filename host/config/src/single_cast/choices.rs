@@ -113,6 +113,8 @@ named_choice! {
         Nearest = "nearest",
         /// Up.
         Up = "up",
+        /// Up or down at random, so that the expected scale is the exact one.
+        Stochastic = "stochastic",
     }
 }
 
@@ -207,6 +209,8 @@ named_choice! {
         Product = "product",
         /// As `decode`, with the tensor's scale `fl(fl(amax / tensor_target) / target)` (Quartet II).
         DecodeMost = "decode-most",
+        /// As `decode-most`, with the ratio `fl(fl(amax / D) / target)` (TetraJet-v2).
+        DecodeTensor = "decode-tensor",
         /// As `decode`, with the tensor's scale `fl(fl(amax / target) / tensor_target)` (arXiv:2510.25602).
         DecodeTarget = "decode-target",
     }
@@ -219,6 +223,8 @@ named_choice! {
         None = "none",
         /// An f32 scale of the whole tensor.
         F32 = "f32",
+        /// The same, rounded to bf16 as are its products with the scales of blocks.
+        Bf16 = "bf16",
     }
 }
 
@@ -243,8 +249,17 @@ named_choice! {
         Normal = "normal",
         /// 1, stored in place of a floating-point byte 0.
         StoredOne = "stored-one",
+        /// The smallest number above 0, stored in place of a floating-point byte 0.
+        StoredSmallest = "stored-smallest",
         /// The last scale, under delayed scaling.
         Keep = "keep",
+    }
+}
+
+impl ZeroBlockChoice {
+    /// True if it is a number stored in place of a floating-point byte 0.
+    pub(crate) fn is_stored(self) -> bool {
+        matches!(self, Self::StoredOne | Self::StoredSmallest)
     }
 }
 
@@ -287,6 +302,28 @@ named_choice! {
         Multiply = "multiply",
         /// By a division by the other scale.
         Divide = "divide",
+    }
+}
+
+named_choice! {
+    /// How values are scaled back.
+    ScaledBackChoice {
+        /// By a multiplication.
+        Multiply = "multiply",
+        /// By a division by the other scale.
+        Divide = "divide",
+        /// By the stored scale, then by the scale of the tensor.
+        Nested = "nested",
+    }
+}
+
+named_choice! {
+    /// The mean that is subtracted before the rounding, and rounded by itself.
+    CenterChoice {
+        /// None.
+        None = "none",
+        /// The mean over the tokens, which are the rows of a single matrix.
+        Tokens = "tokens",
     }
 }
 

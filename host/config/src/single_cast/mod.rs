@@ -15,10 +15,10 @@ use serde_path_to_error::Error;
 use toml::Value;
 
 pub use choices::{
-    CandidatesChoice, CastRoundingChoice, ErrorChoice, FirstScaleChoice, NonFiniteChoice, OperationChoice,
-    OverflowChoice, RandomModeChoice, ScaleLimitChoice, ScaleOrderChoice, ScaleRoundingChoice,
-    ScaleRuleChoice, ScaleTypeChoice, SignsChoice, TensorScaleChoice, TransformTypeChoice, UseSourceChoice,
-    ZeroBlockChoice,
+    CandidatesChoice, CastRoundingChoice, CenterChoice, ErrorChoice, FirstScaleChoice, NonFiniteChoice,
+    OperationChoice, OverflowChoice, RandomModeChoice, ScaleLimitChoice, ScaleOrderChoice,
+    ScaleRoundingChoice, ScaleRuleChoice, ScaleTypeChoice, ScaledBackChoice, SignsChoice, TensorScaleChoice,
+    TransformTypeChoice, UseSourceChoice, ZeroBlockChoice,
 };
 
 use super::choices::AmaxChoice;
@@ -51,6 +51,9 @@ pub struct CastSection {
     /// A Hadamard transform before the rounding. Default: none.
     #[serde(default)]
     pub transform: Option<TransformSection>,
+    /// The mean that is subtracted before the rounding, and rounded by itself. Default: none.
+    #[serde(default = "not_centered")]
+    pub center: CenterChoice,
     /// Rule for the scales of blocks.
     #[serde(default, deserialize_with = "table")]
     pub scaling: CastScalingSection,
@@ -66,6 +69,10 @@ fn down() -> RandomModeChoice {
 
 fn saturate() -> OverflowChoice {
     OverflowChoice::Saturate
+}
+
+fn not_centered() -> CenterChoice {
+    CenterChoice::None
 }
 
 /// The elements that share a scale.
@@ -160,6 +167,12 @@ pub struct CastScalingSection {
     pub tensor: TensorScaleChoice,
     /// The stored scale of the block with the tensor's largest magnitude. Default: the largest of the type.
     pub tensor_target: Option<f32>,
+    /// The magnitude to which the largest of a block is scaled. Default: the format's target.
+    pub target: Option<f32>,
+    /// Elements along the contraction that share a scale in place of the tensor's.
+    pub outer: Option<usize>,
+    /// Elements along the contraction whose stored scales are corrected after the rounding of elements.
+    pub correction: Option<usize>,
     /// How scales that are floating-point bytes are rounded.
     pub round: ScaleRoundingChoice,
     /// The error by which blocks choose among candidate scales. Default: there is no choice.
@@ -181,7 +194,7 @@ pub struct CastScalingSection {
     /// How elements are scaled.
     pub quantize: OperationChoice,
     /// How values are scaled back.
-    pub dequantize: OperationChoice,
+    pub dequantize: ScaledBackChoice,
     /// Where the largest magnitude comes from.
     pub amax: AmaxChoice,
     /// That of `static`.
@@ -207,6 +220,9 @@ impl Default for CastScalingSection {
             order: ScaleOrderChoice::Encode,
             tensor: TensorScaleChoice::None,
             tensor_target: None,
+            target: None,
+            outer: None,
+            correction: None,
             round: ScaleRoundingChoice::Nearest,
             choice: None,
             candidates: None,
@@ -217,7 +233,7 @@ impl Default for CastScalingSection {
             nonfinite: NonFiniteChoice::Skip,
             factor: 1.0,
             quantize: OperationChoice::Multiply,
-            dequantize: OperationChoice::Multiply,
+            dequantize: ScaledBackChoice::Multiply,
             amax: AmaxChoice::Dynamic,
             static_amax: None,
             deviations: 2.922_478_56,
@@ -270,7 +286,7 @@ pub(super) fn without_effect(cast: &CastSection, source: &Source, table: &str) -
     let scaling = &cast.scaling;
     let (max, rms) = (scaling.rule == Max, scaling.rule == Rms);
     let (f32, e4m3) = (scaling.storage == ScaleTypeChoice::F32, scaling.storage.is_minifloat());
-    let stored_one = scaling.zero == Some(ZeroBlockChoice::StoredOne);
+    let stored = scaling.zero.is_some_and(ZeroBlockChoice::is_stored);
     let fixed = scaling.amax == AmaxChoice::Static;
     let keys = [
         ("order", max, "only rule max divides; leave it out"),
@@ -279,7 +295,7 @@ pub(super) fn without_effect(cast: &CastSection, source: &Source, table: &str) -
         ("zero", scaling.zero != Some(ZeroBlockChoice::Keep), "a single cast has no history of amax"),
         (
             "zero",
-            stored_one || !e4m3 && !rms && scaling.floor == 0.0,
+            stored || !e4m3 && !rms && scaling.floor == 0.0,
             "such a block has a scale without it; leave it out",
         ),
         ("floor", !rms, "rule rms does not use the largest magnitude; leave it out"),

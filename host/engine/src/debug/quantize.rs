@@ -15,7 +15,7 @@ use crate::{
         CastParams, DeviceFormat, FakeQuantParams, History, QuantStats, Role, Rotation, ScaleRule,
         ScaleSource, Scaling, TensorQuantizer, cast, fake_quant,
     },
-    setup::casts::{arithmetic, groups, mode},
+    setup::casts::{arithmetic, check_device, groups, is_on_host, mode},
     tensor,
 };
 
@@ -99,15 +99,16 @@ fn cast_params(
     device: &ComputeDevice,
 ) -> Result<CastParams, Diagnostic> {
     let ((rounding, _), arithmetic) = (mode(rule.rounding), arithmetic(rule));
-    let format = match arithmetic.is_the_formats() {
-        true => DeviceFormat::new(Arc::new(format), device, &[rounding])?,
-        false => Arc::new(DeviceFormat::on_host(Arc::new(format), device)?),
+    check_device(rule, device)?;
+    let format = match is_on_host(rule) {
+        false => DeviceFormat::new(Arc::new(format), device, &[rounding])?,
+        true => Arc::new(DeviceFormat::on_host(Arc::new(format), device)?),
     };
     let (group, tile) = groups(rule.block, shape, Role::Weight);
     let scaling = match rule.block {
         Block::None => Scaling::None,
         _ => {
-            let range = Range::new(format.values(), &format.plugin().conventions);
+            let range = rule.scaling.range(&Range::new(format.values(), &format.plugin().conventions));
             Scaling::Dynamic(ScaleRule { range, scaling: rule.scaling, group })
         }
     };
@@ -120,5 +121,6 @@ fn cast_params(
         quant: site.fake_quant_params(key, &History::default()),
         arrangement: site.arrangement(),
         rotation,
+        center: rule.center,
     })
 }

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_casts::{CastError, Hadamard};
+use altgrad_casts::{Axis, Block, Cast, CastError, Hadamard, Overflow, Rounding as CastRounding, Shape};
 use altgrad_config::SteChoice;
-use altgrad_plugin_api::RandomKey;
+use altgrad_plugin_api::{RandomKey, Rounding};
 use burn::backend::{
     Autodiff, Dispatch, Flex, TensorMetadata,
     autodiff::{
@@ -23,11 +23,16 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::{
-    FakeQuantOutput, FakeQuantParams, History, PendingStats, TensorQuantizer,
+    FakeQuantOutput, FakeQuantParams, History, PendingStats, ScaleSource, TensorQuantizer,
     arrangement::Arrangement,
     fake_quant::{self, FakeQuantOps},
+    matrix_cast,
 };
-use crate::tensor::{contiguous, cpu::into_unique, untracked};
+use crate::tensor::{
+    contiguous,
+    cpu::{elements, flat, from_elements, into_unique},
+    untracked,
+};
 
 /// A rotation of the rows of a matrix, whose width is a whole number of its tiles.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,12 +52,42 @@ pub struct CastParams {
     pub arrangement: Arrangement,
     /// A rotation before all else.
     pub rotation: Option<Rotation>,
+    /// The axis of a mean that is subtracted and rounded by itself.
+    pub center: Option<Axis>,
+}
+
+impl CastParams {
+    /// The cast after the rotation, if it needs the whole matrix.
+    fn of_matrix(&self) -> Option<Cast> {
+        let scaling = match self.quant.scale {
+            ScaleSource::Dynamic(rule) => rule.scaling,
+            ScaleSource::Fixed(_) => altgrad_casts::Scaling::default(),
+        };
+        if self.center.is_none() && !scaling.needs_matrix() {
+            return None;
+        }
+        let block = match (self.quant.scale, self.arrangement) {
+            (ScaleSource::Fixed(_), _) => Block::None,
+            (ScaleSource::Dynamic(rule), _) if rule.group.is_none() => Block::Tensor,
+            (_, Arrangement { tile: [1, along] }) => Block::Along(along),
+            (_, Arrangement { tile }) => Block::Tile(tile),
+        };
+        let arithmetic = self.quant.arithmetic;
+        let rounding = arithmetic.own.unwrap_or(match self.quant.rounding {
+            Rounding::NEAREST_AWAY => CastRounding::NearestAway,
+            Rounding::TOWARD_ZERO => CastRounding::TowardZero,
+            Rounding::STOCHASTIC => CastRounding::Stochastic,
+            _ => CastRounding::NearestEven,
+        });
+        let overflow = arithmetic.overflow.map_or(Overflow::Saturate, |_| Overflow::NonFinite);
+        Some(Cast { rounding, block, scaling, transform: None, center: self.center, overflow })
+    }
 }
 
 impl From<FakeQuantParams> for CastParams {
     /// A cast of a tensor whose rows are whole groups.
     fn from(quant: FakeQuantParams) -> Self {
-        Self { quant, arrangement: Arrangement::NONE, rotation: None }
+        Self { quant, arrangement: Arrangement::NONE, rotation: None, center: None }
     }
 }
 
@@ -66,6 +101,20 @@ pub trait CastOps: FakeQuantOps {
         params: Arc<CastParams>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         cast_rotated::<Self>(rotated::<Self>(x, &params), &params)
+    }
+
+    /// [`Self::cast`] without the rotation, of a cast that needs the whole matrix: on the CPU only. The setup refuses
+    /// it elsewhere; here all values become NaN, and the format has the fault.
+    #[fusion(default)]
+    fn cast_matrix(
+        x: FloatTensor<Self>,
+        cast: Cast,
+        params: Arc<FakeQuantParams>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        let _ = cast;
+        params.format.set_fault(Diagnostic::run("this device does not compute a cast of the whole matrix"));
+        let plain = FakeQuantParams { scale: ScaleSource::ONE, ..FakeQuantParams::clone(&params) };
+        Self::scale_and_round(Self::float_mul_scalar(x, f32::NAN.into()), Arc::new(plain))
     }
 
     /// The rows rotated, or rotated back.
@@ -96,10 +145,13 @@ fn rotated<B: CastOps>(x: FloatTensor<B>, params: &CastParams) -> FloatTensor<B>
 }
 
 /// A cast without its rotation.
-fn cast_rotated<B: FakeQuantOps>(
+fn cast_rotated<B: CastOps>(
     x: FloatTensor<B>,
     params: &CastParams,
 ) -> (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, FloatTensor<B>) {
+    if let Some(cast) = params.of_matrix() {
+        return B::cast_matrix(x, cast, Arc::new(params.quant.clone()));
+    }
     let shape = [x.shape()[0], x.shape()[1]];
     let x = params.arrangement.arranged::<B>(x);
     let padding_elements = params.arrangement.padding(shape);
@@ -140,6 +192,18 @@ pub(super) fn cast_at(x: Tensor<2>, scales: Tensor<2>, params: CastParams) -> Fa
 }
 
 impl CastOps for Flex {
+    fn cast_matrix(
+        x: FloatTensor<Self>,
+        cast: Cast,
+        params: Arc<FakeQuantParams>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        let x = contiguous(x);
+        let shape = Shape { rows: x.shape()[0], columns: x.shape()[1] };
+        let (values, pairs, words) = matrix_cast::cast(&cast, elements(&x), shape, &params);
+        let pairs = from_elements(pairs.as_flattened().to_vec(), [pairs.len(), 2].into());
+        (from_elements(values, x.shape()), pairs, flat(words), flat(vec![0.0]))
+    }
+
     fn rotate(x: FloatTensor<Self>, rotation: Rotation, back: bool) -> FloatTensor<Self> {
         let mut x = into_unique(contiguous(x));
         rotate(x.storage_mut(), rotation, back);

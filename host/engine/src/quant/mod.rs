@@ -24,6 +24,7 @@ pub mod histogram;
 #[cfg(feature = "gpu")]
 pub mod histogram_kernel;
 mod limited;
+mod matrix_cast;
 pub mod observe;
 mod open_format;
 pub mod operand;

@@ -130,7 +130,7 @@ impl ObservedFormat {
     /// The statistics that the format would have on a matrix with these elements, with the assumed scales.
     fn scaled(&self, x: &Tensor<2>, values: &[f32]) -> Result<(QuantStats, ZeroedMass), Diagnostic> {
         let quant = self.cast.fake_quant_params(RandomKey::default(), &History::default());
-        let params = CastParams { quant, arrangement: self.cast.arrangement(), rotation: None };
+        let params = CastParams { quant, arrangement: self.cast.arrangement(), rotation: None, center: None };
         let rounded = cast(x.clone(), params);
         let zeroed = ZeroedMass::of(values, &values_of(&rounded.values)?);
         Ok((rounded.stats.read()?, zeroed))

@@ -186,9 +186,10 @@ impl QuantPlan {
         RandomKey { seed: self.seed, step, tensor, offset: 0 }
     }
 
-    /// The site of a layer's weight that is rounded to a grid: one that is transformed first lies on none.
+    /// The site of a layer's weight that is rounded to a grid: one that is transformed first, or cast as a whole, lies
+    /// on none.
     fn weight_on_grid(&self, layer: LayerId) -> Option<&TensorQuantizer> {
-        self.site_of(layer, Role::Weight).filter(|site| site.transform.is_none())
+        self.site_of(layer, Role::Weight).filter(|site| site.transform.is_none() && !site.needs_matrix())
     }
 
     /// The format to whose grid a layer's weight is rounded, if it is.

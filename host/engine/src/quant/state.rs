@@ -105,7 +105,7 @@ impl Quantizer {
         let quant = FakeQuantParams { histogram, ..site.fake_quant_params(key, &self.state.histories[id]) };
         let sign_key = || self.plan.sign_key(layer, site.role, self.state.step);
         let rotation = site.transform.map(|hadamard| Rotation { hadamard, key: sign_key() });
-        CastParams { quant, arrangement: site.arrangement(), rotation }
+        CastParams { quant, arrangement: site.arrangement(), rotation, center: site.center }
     }
 
     /// Discards the statistics of weights that are stored on grids: the update that begins rounds them again.

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use altgrad_casts::{Block, Hadamard, Rule};
+use altgrad_casts::{Axis, Block, Hadamard, Rule};
 use altgrad_config::SteChoice;
 pub use altgrad_metrics::Role;
 use altgrad_plugin_api::{Blocks, RandomKey, Rounding};
@@ -95,6 +95,8 @@ pub struct TensorQuantizer {
     pub tile: Option<[usize; 2]>,
     /// A rotation of rows before all else.
     pub transform: Option<Hadamard>,
+    /// The axis of a mean that is subtracted and rounded by itself.
+    pub center: Option<Axis>,
     /// The difference of the rounding from the format's own.
     pub arithmetic: Arithmetic,
     /// The source of the values, for a second use.
@@ -131,6 +133,7 @@ impl TensorQuantizer {
             block: None,
             tile: None,
             transform: None,
+            center: None,
             arithmetic: Arithmetic::default(),
             source: UseSource::default(),
         }
@@ -223,7 +226,16 @@ impl TensorQuantizer {
     pub fn has_codes(&self, shape: [usize; 2]) -> bool {
         self.arrangement().is_identity(shape)
             && self.arithmetic.is_the_formats()
+            && !self.needs_matrix()
             && !self.format.decoded().is_empty()
+    }
+
+    /// True if the cast needs the whole matrix, so that only the CPU computes it, and values are not those of codes
+    /// times one factor for each block.
+    #[must_use]
+    pub fn needs_matrix(&self) -> bool {
+        let of_scales = matches!(self.scale(&History::default()), ScaleSource::Dynamic(rule) if rule.scaling.needs_matrix());
+        self.center.is_some() || of_scales
     }
 
     /// True if all elements share one scale.

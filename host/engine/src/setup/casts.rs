@@ -1,7 +1,7 @@
 //! A run file's casts as the sites of a linear layer, and refusals that depend on the layer and on the other casts.
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_casts::{Block, Grid, Hadamard, Overflow, Range, Rounding as CastRounding, Rule, Signs};
+use altgrad_casts::{Axis, Block, Grid, Hadamard, Overflow, Range, Rounding as CastRounding, Rule, Signs};
 use altgrad_config::{
     AmaxChoice,
     cast::{FirstScaleChoice, ResolvedCast, UseSourceChoice, ZeroBlockChoice},
@@ -9,7 +9,10 @@ use altgrad_config::{
 use altgrad_loader::instance::KeyedDiagnostic;
 use altgrad_plugin_api::{Rounding, ValueGrid};
 
-use crate::quant::{Arithmetic, DelayedStart, DeviceFormat, Role, ScaleRule, Scaling};
+use crate::{
+    device::ComputeDevice,
+    quant::{Arithmetic, DelayedStart, DeviceFormat, Role, ScaleRule, Scaling},
+};
 
 /// Extents of a linear layer and of its batches.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +58,49 @@ pub(crate) fn arithmetic(cast: &altgrad_casts::Cast) -> Arithmetic {
         dequantize: cast.scaling.dequantize,
         own: mode(cast.rounding).1,
         overflow: (cast.overflow == Overflow::NonFinite).then_some(cast.rounding),
+    }
+}
+
+/// True if the host computes a cast: kernels multiply by scales, and round ties as their modes say.
+pub(crate) fn is_on_host(cast: &altgrad_casts::Cast) -> bool {
+    !arithmetic(cast).is_the_formats() || cast.needs_matrix()
+}
+
+/// Refuses a cast that needs the whole matrix on a device other than the CPU.
+///
+/// # Errors
+/// That refusal, without a place.
+pub(crate) fn check_device(cast: &altgrad_casts::Cast, device: &ComputeDevice) -> Result<(), Diagnostic> {
+    if !cast.needs_matrix() || device.label == "cpu" {
+        return Ok(());
+    }
+    let message = format!(
+        "{} does not compute casts with a center, outer blocks, random or corrected scales, or nested scales",
+        device.label
+    );
+    Err(Diagnostic::config(message).hint("set run.device = \"cpu\", or use a cast without these keys"))
+}
+
+/// The axis of the mean over tokens of an operand as it is rounded, with the contraction as its last axis.
+pub(super) fn center(
+    resolved: &ResolvedCast,
+    cast: &altgrad_casts::Cast,
+    role: Role,
+) -> Result<Option<Axis>, KeyedDiagnostic> {
+    if cast.center.is_none() {
+        return Ok(None);
+    }
+    match role {
+        Role::Activation | Role::Grad => Ok(Some(Axis::Columns)),
+        Role::ActivationWgrad | Role::GradWgrad => Ok(Some(Axis::Rows)),
+        _ => {
+            let (key, name) = (resolved.key_of("center"), role.name());
+            let message = format!("`{key}`: the role {name} has no mean over tokens");
+            let hint = format!(
+                "set center = \"none\" in quant.cast.{name}: it is for activations and gradients of linear layers"
+            );
+            Err((key, Diagnostic::config(message).hint(hint)))
+        }
     }
 }
 
@@ -106,6 +152,26 @@ pub(super) fn check_blocks(
     Err((key, Diagnostic::config(message).hint(hint)))
 }
 
+/// Refuses outer blocks and corrections that are no whole numbers of an operand's blocks, which are at most as long as
+/// its rows.
+pub(super) fn check_extents(
+    resolved: &ResolvedCast,
+    cast: &altgrad_casts::Cast,
+    group: Option<usize>,
+) -> Result<(), KeyedDiagnostic> {
+    let extents = [("outer", cast.scaling.outer), ("correction", cast.scaling.correction)];
+    for (field, extent) in extents.into_iter().filter_map(|(field, extent)| Some((field, extent?))) {
+        if let Some(group) = group.filter(|group| !extent.is_multiple_of(*group)) {
+            let key = resolved.key_of(&format!("scaling.{field}"));
+            let message = format!(
+                "`{key}` is {extent}, but the rows of an operand have {group} elements, which are one block"
+            );
+            return Err((key, Diagnostic::config(message).hint("choose a block that divides the rows")));
+        }
+    }
+    Ok(())
+}
+
 /// The scaling of a cast.
 pub(super) fn scaling(
     resolved: &ResolvedCast,
@@ -114,13 +180,14 @@ pub(super) fn scaling(
     group: Option<usize>,
 ) -> Result<Scaling, KeyedDiagnostic> {
     let fields = resolved.fields.scaling.unwrap_or_default();
-    let range = Range::new(format.values(), &format.plugin().conventions);
+    let range = cast.scaling.range(&Range::new(format.values(), &format.plugin().conventions));
     let amax = fields.amax.unwrap_or(AmaxChoice::Dynamic);
     let scaling = altgrad_casts::Scaling { amax: None, ..cast.scaling };
     let rule = ScaleRule { range, scaling, group };
     let is_rms = matches!(scaling.rule, Rule::Rms { .. });
-    let has_blocks = group.is_some() && !scaling.tensor && cast.block != Block::None;
-    if amax != AmaxChoice::Dynamic && (is_rms || has_blocks) {
+    let has_blocks =
+        cast.block != Block::None && (group.is_some() && !scaling.tensor || scaling.outer.is_some());
+    if amax != AmaxChoice::Dynamic && (is_rms || has_blocks || cast.center.is_some()) {
         let (needs, whose) = if is_rms {
             ("a rule other than rms", "rule rms takes its")
         } else {

@@ -1,8 +1,8 @@
 //! The casts of a model's linear layers in words and numbers, for `run.json` and for readers.
 
 use altgrad_casts::{
-    Block, ErrorNorm, FewBitsMode, Limit, NonFinite, Operation, Order, Rounding, Rule, Signs, Storage,
-    ZeroBlock,
+    Block, ErrorNorm, FewBitsMode, Limit, NonFinite, Operation, Order, Rounding, Rule, ScaleRounding, Signs,
+    Storage, ZeroBlock,
 };
 use altgrad_config::PrecisionChoice;
 use altgrad_loader::rounding_name;
@@ -96,6 +96,9 @@ fn said(
             UseSource::Dequantized => "the rounded values of the first product",
         });
     }
+    if site.center.is_some() {
+        said["center"] = json!("tokens");
+    }
     if let Some(hadamard) = site.transform {
         let signs = match hadamard.signs {
             Signs::None => "none",
@@ -133,7 +136,8 @@ fn bits_per_value(site: &TensorQuantizer, row: Option<usize>) -> f64 {
         };
         let [lines, along] = site.tile.unwrap_or([1, rule.group?]);
         let row = row.unwrap_or(along);
-        Some(bits * row.div_ceil(along) as f64 / (row * lines) as f64)
+        let of_outer = rule.scaling.outer.map_or(0.0, |outer| 32.0 * row.div_ceil(outer) as f64 / row as f64);
+        Some(bits * row.div_ceil(along) as f64 / (row * lines) as f64 + of_outer)
     });
     let bits = f64::from(site.format.values().codes().ilog2()) + of_scale.unwrap_or_default();
     (bits * 1e4).round() / 1e4
@@ -201,6 +205,7 @@ fn unusual(scaling: &altgrad_casts::Scaling) -> Vec<(&'static str, Value)> {
         Order::Amax => Some("amax"),
         Order::Product => Some("product"),
         Order::DecodeMost => Some("decode-most"),
+        Order::DecodeTensor => Some("decode-tensor"),
         Order::DecodeTarget => Some("decode-target"),
     };
     let zero = match (scaling.zero, scaling.storage) {
@@ -208,6 +213,7 @@ fn unusual(scaling: &altgrad_casts::Scaling) -> Vec<(&'static str, Value)> {
         (ZeroBlock::Smallest, Storage::F32) => Some("smallest"),
         (ZeroBlock::MinNormal, _) => Some("normal"),
         (ZeroBlock::StoredOne, _) => Some("stored-one"),
+        (ZeroBlock::StoredSmallest, _) => Some("stored-smallest"),
         _ => None,
     };
     let choice = scaling.choice.map(|choice| match choice.norm {
@@ -215,29 +221,43 @@ fn unusual(scaling: &altgrad_casts::Scaling) -> Vec<(&'static str, Value)> {
         ErrorNorm::Magnitudes => "mae",
         ErrorNorm::Largest => "max",
     });
-    let divides = |operation: Operation| (operation == Operation::Divide).then_some("divide");
+    let round = match scaling.round {
+        ScaleRounding::Nearest => None,
+        ScaleRounding::Up => Some("up"),
+        ScaleRounding::Stochastic => Some("stochastic"),
+    };
+    let applied = |operation: Operation| match operation {
+        Operation::Multiply => None,
+        Operation::Divide => Some("divide"),
+        Operation::Nested => Some("nested"),
+    };
+    let tensor = if scaling.to_bf16 { "bf16" } else { "f32" };
     let texts = [
         ("rule", rule),
         ("order", order),
-        ("round", scaling.round_up.then_some("up")),
+        ("round", round),
         ("choice", choice),
-        ("tensor", scaling.tensor.then_some("f32")),
+        ("tensor", scaling.tensor.then_some(tensor)),
         ("limit", (scaling.limit == Limit::F32).then_some("f32")),
         ("zero", zero),
         ("nonfinite", (scaling.nonfinite == NonFinite::Poison).then_some("poison")),
-        ("quantize", divides(scaling.quantize)),
-        ("dequantize", divides(scaling.dequantize)),
+        ("quantize", applied(scaling.quantize)),
+        ("dequantize", applied(scaling.dequantize)),
     ];
     let texts = texts.into_iter().filter_map(|(key, text)| Some((key, json!(text?))));
     let floor = (scaling.floor != 0.0).then(|| ("floor", json!(scaling.floor)));
     let storage = storage.map(|storage| ("type", json!(storage)));
-    let most = scaling.most.map(|most| ("tensor_target", json!(most)));
+    let targets = [("tensor_target", scaling.most), ("target", scaling.target)];
+    let extents = [("outer", scaling.outer), ("correction", scaling.correction)];
+    let targets = targets.into_iter().filter_map(|(key, target)| Some((key, json!(target?))));
+    let extents = extents.into_iter().filter_map(|(key, extent)| Some((key, json!(extent?))));
     let candidates = scaling.choice.map(|choice| {
         let factors = choice.factors.into_iter().filter(|factor| *factor > 0.0);
         ("candidates", json!(factors.collect::<Vec<f32>>()))
     });
     let factor = (scaling.factor != 1.0).then(|| ("factor", json!(scaling.factor)));
-    storage.into_iter().chain(texts).chain(floor).chain(factor).chain(most).chain(candidates).collect()
+    let numbers = floor.into_iter().chain(factor).chain(targets).chain(candidates).chain(extents);
+    storage.into_iter().chain(texts).chain(numbers).collect()
 }
 
 fn rounded_by(format: &DeviceFormat, device: &ComputeDevice) -> &'static str {

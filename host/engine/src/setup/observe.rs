@@ -128,10 +128,11 @@ fn assumed(
         )
     })?;
     // Kernels multiply by scales.
-    let format = if casts::arithmetic(&cast).is_the_formats() {
-        DeviceFormat::new(plugin, device, &[Rounding::NEAREST_EVEN])
-    } else {
+    casts::check_device(&cast, device).map_err(|error| (key.clone(), error))?;
+    let format = if casts::is_on_host(&cast) {
         DeviceFormat::on_host(plugin, device).map(Arc::new)
+    } else {
+        DeviceFormat::new(plugin, device, &[Rounding::NEAREST_EVEN])
     };
     Ok(Assumed { name: label, format: format.map_err(|error| (key, error))?, cast })
 }
@@ -140,7 +141,8 @@ impl Assumed {
     /// The site as it would be if the format rounded there.
     fn site(&self, layer: &str, role: Role, shape: LayerShape, observe: &ObserveSection) -> TensorQuantizer {
         let (group, tile) = casts::groups(self.cast.block, shape.of(role), role);
-        let range = Range::new(self.format.values(), &self.format.plugin().conventions);
+        let range =
+            self.cast.scaling.range(&Range::new(self.format.values(), &self.format.plugin().conventions));
         let scaling = altgrad_casts::Scaling { amax: None, ..self.cast.scaling };
         let rule = ScaleRule { range, scaling, group };
         let scaling = match (self.cast.block, observe.scaling.and_then(|fields| fields.static_amax)) {

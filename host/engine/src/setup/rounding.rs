@@ -326,10 +326,12 @@ impl Builder<'_> {
             cast.scaling = altgrad_casts::Scaling { quantize, dequantize, ..Default::default() };
         }
         let arithmetic = casts::arithmetic(&cast);
-        // Kernels multiply by scales, and round ties as their modes say.
-        let format = self.format(name, &resolved.key, !arithmetic.is_the_formats())?;
+        let format = self.format(name, &resolved.key, casts::is_on_host(&cast))?;
+        casts::check_device(&cast, self.device).map_err(|error| (resolved.key.clone(), error))?;
+        let center = casts::center(resolved, &cast, role)?;
         casts::check_fields(resolved, &cast, &format)?;
         let (group, tile) = casts::groups(cast.block, shape.of(role), role);
+        casts::check_extents(resolved, &cast, group)?;
         if let Some(block) = tile.or(group.map(|group| [1, group])) {
             let check = |shape: LayerShape| {
                 casts::check_blocks(resolved, &cast, format.values(), block, shape.of(role))
@@ -353,6 +355,7 @@ impl Builder<'_> {
         site.block = Some(cast.block);
         site.tile = tile;
         site.transform = cast.transform;
+        site.center = center;
         site.arithmetic = arithmetic;
         self.warn_of_main_memory(&site);
         site.source = match resolved.source() {

@@ -58,6 +58,14 @@ pub(super) fn check(
                 );
             }
             for (site, is_transposed) in [a, b] {
+                if site.needs_matrix() {
+                    let (role, name) = (site.role.name(), &site.layer);
+                    let message = format!(
+                        "`{KEY}`: values of {role} in `{name}` are not those of codes times one factor for each block"
+                    );
+                    let hint = "use a cast without center, outer, correction, a stochastic round, or a nested dequantize; or remove the key";
+                    return refused(message, hint);
+                }
                 if !has_one_factor(site, is_transposed, &sum, terms(*shape)) {
                     let (role, name) = (site.role.name(), &site.layer);
                     let message =

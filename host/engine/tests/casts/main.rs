@@ -11,7 +11,7 @@
 mod setup;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_casts::{Axis, Block, Cast, Grid, Shape};
+use altgrad_casts::{Axis, Block, Cast, Centered, Grid, Shape};
 use altgrad_config::{
     AmaxChoice, DeviceChoice, LayerRule, PluginsSection, PrecisionChoice, RECIPES, RunConfig, SteChoice,
     cast::{ResolvedCast, UseSourceChoice},
@@ -104,16 +104,29 @@ impl Bench {
         let product = u64::from(role.product().unwrap_or(3));
         let signs = key(u64::MAX - (4 * layer as u64 + product));
         let shape = Shape { rows: x.len() / width, columns: width };
-        let prepared = cast.prepare(&grid, x, shape, Axis::Rows, &signs).unwrap();
         let most = grid.range().target.next_up().next_up();
         let blocks = resolved.fields.ste == Some(SteChoice::Clipped);
-        let passes = prepared.scaled().iter().map(|x| !(blocks && x.abs() > most)).collect();
-        let key = key(site as u64);
         let plugin = self.plugin(resolved.format().unwrap());
-        let codes = cast.codes(&grid, prepared.scaled(), &key, |scaled, rounding| {
-            plugin.encode(scaled, &QuantParams { rounding, key, ..QuantParams::IDENTITY })
-        });
-        (prepared.finish(&grid, codes.unwrap()).unwrap().values, passes)
+        let one = |x: &[f32], shape: Shape, key: RandomKey| {
+            let words = Cast::words_of_scales(&key);
+            let prepared = cast.prepare_by(&grid, x, shape, Axis::Rows, &signs, words).unwrap();
+            let passes = prepared.scaled().iter().map(|x| !(blocks && x.abs() > most)).collect();
+            let codes = cast.codes(&grid, prepared.scaled(), &key, |scaled, rounding| {
+                plugin.encode(scaled, &QuantParams { rounding, key, ..QuantParams::IDENTITY })
+            });
+            (prepared.finish(&grid, codes.unwrap()).unwrap().values, passes)
+        };
+        if cast.center.is_none() {
+            return one(x, shape, key(site as u64));
+        }
+        let contracts_tokens = matches!(role, Role::ActivationWgrad | Role::GradWgrad);
+        let along = if contracts_tokens { Axis::Rows } else { Axis::Columns };
+        let Centered { residuals, mean } = Centered::new(x, shape, along);
+        let (mut values, passes) = one(&residuals, shape, key(site as u64));
+        let of_mean = Shape { rows: 1, columns: mean.len() };
+        let (mean, _) = one(&mean, of_mean, Centered::key_of_mean(&key(site as u64)));
+        Centered::add(&mut values, &mean, shape, along);
+        (values, passes)
     }
 
     /// A second use of `x` with `width` columns, transposed; `first` are the values of the first use.
@@ -266,6 +279,16 @@ fn every_field_of_a_cast_gives_the_product_and_gradients_that_it_should() {
         "scaling = { amax = 'static', static_amax = 1.5 }",
         "scaling = { amax = 'delayed', window = 4, first = 'one', zero = 'keep' }",
         "scaling = { nonfinite = 'poison' }\nblock = 8",
+        "scaling = { type = 'e4m3', tensor = 'bf16' }\nblock = 16",
+        "scaling = { target = 3.0 }\nblock = 8",
+        "scaling = { type = 'e4m3', tensor = 'f32', order = 'amax', dequantize = 'nested' }\nblock = [5, 3]",
+        "scaling = { type = 'e4m3', tensor = 'f32', dequantize = 'nested', choice = 'mse' }\nblock = 7",
+        "scaling = { type = 'e4m3', tensor = 'f32', outer = 32, order = 'decode-tensor', quantize = 'divide', zero = 'stored-smallest' }\nblock = 16",
+        "scaling = { type = 'ue5m3', round = 'stochastic' }\nblock = 7\nsource = 'hp'",
+        "scaling = { type = 'e4m3', tensor = 'f32', correction = 32, round = 'stochastic' }\nblock = 16\nsource = 'hp'\nrounding = 'nearest-away'",
+        "block = 16\nsource = 'hp'\ncast.activation.center = 'tokens'\ncast.grad = { center = 'tokens', rounding = 'stochastic' }",
+        "cast.activation.center = 'tokens'\ncast.grad = { center = 'tokens', block = [4, 8] }",
+        "cast.activation = { center = 'tokens', block = 'none' }\ncast.weight_dgrad.source = 'hp'",
         "transform = { hadamard = 16, signs = 'te', to = 'bf16' }\nsource = 'dequantized'\ncast.grad_wgrad.source = 'hp'",
         "transform = { hadamard = 32, signs = 'seed' }\nsource = 'dequantized'\nblock = 8\ncast.grad_wgrad.source = 'hp'",
         "cast.weight.transform = { hadamard = 8 }\ncast.activation.transform = { hadamard = 8 }\ncast.weight.rounding = 'nearest-zero'",

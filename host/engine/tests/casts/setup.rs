@@ -104,6 +104,26 @@ fn casts_that_do_not_fit_are_refused_where_they_stand() {
             [5, 8],
         ),
         (
+            "[quant]\nweight = 'E4M3'\n[quant.cast.weight]\ncenter = 'tokens'".into(),
+            "`quant.cast.weight.center`: the role weight has no mean over tokens",
+            [4, 10],
+        ),
+        (
+            "[quant]\nrecipe = 'averis'\naccumulate = 'hopper_fp8'".into(),
+            "`quant.accumulate`: values of activation in `h.0.attn.c_attn.weight` are not those of codes times one factor for each block",
+            [3, 14],
+        ),
+        (
+            "[quant]\nweight = 'E2M1'\nblock = 48\n[quant.scaling]\ntype = 'e4m3'\ntensor = 'f32'\nouter = 144".into(),
+            "`quant.scaling.outer` is 144, but the rows of an operand have 32 elements, which are one block",
+            [7, 9],
+        ),
+        (
+            "[quant]\nweight = 'E2M1'\nblock = 16\n[quant.scaling]\ntype = 'e4m3'\ntensor = 'f32'\nouter = 24".into(),
+            "`scaling.outer` needs blocks of a number of elements along the axis that divides it",
+            [7, 9],
+        ),
+        (
             "[quant]\nweight = 'E4M3'\n[quant.scaling]\ntype = 'e4m3'\nrule = 'floor'".into(),
             "`scaling.type` is a floating-point byte, which needs rule max without pow2 and margin",
             [4, 8],
