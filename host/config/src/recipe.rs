@@ -11,6 +11,7 @@ use super::{foreign, paths};
 
 /// The shipped recipes by name: the files of `configs/recipes`.
 pub const RECIPES: &[(&str, &str)] = &[
+    ("averis", include_str!("../../../configs/recipes/averis.toml")),
     ("coat", include_str!("../../../configs/recipes/coat.toml")),
     ("deepseek_v3", include_str!("../../../configs/recipes/deepseek_v3.toml")),
     ("deepseek_v3_hopper", include_str!("../../../configs/recipes/deepseek_v3_hopper.toml")),
