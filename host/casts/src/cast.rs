@@ -443,7 +443,6 @@ impl Prepared {
     }
 
     /// The encode and decode scale of each block. A correction, if the cast has one, is not in them.
-    #[must_use]
     pub fn pairs(&self) -> impl Iterator<Item = [f32; 2]> {
         self.scales.iter().map(|scale| scale.pair())
     }

@@ -29,7 +29,7 @@ fn what_a_cast_cannot_be_is_refused_where_it_stands() {
             "format = \"E4M3\", blok = 3",
             "unknown key `blok`",
             "--cast:1:18",
-            "did you mean `block`? known keys: format, rounding, random_bits, random_mode, overflow, block, transform, scaling",
+            "did you mean `block`? known keys: format, rounding, random_bits, random_mode, overflow, block, transform, center, scaling",
         ),
         (
             "{format = \"E4M3\", scaling = { ruel = 'max' }}",
