@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn blocks_lie_within_larger_ones() {
         for (axis, expected) in
-            [(Axis::Rows, vec![0, 0, 1, 2, 2, 3, 4, 4, 5]), (Axis::Columns, vec![0, 1, 2, 3, 4].repeat(2))]
+            [(Axis::Rows, vec![0, 0, 1, 2, 2, 3, 4, 4, 5]), (Axis::Columns, [0, 1, 2, 3, 4].repeat(2))]
         {
             let [inner, outer] = [2, 4].map(|along| BlockGrid::new(Block::Along(along), SHAPE, axis));
             let found: Vec<usize> = (0..inner.count()).map(|block| inner.within(block, &outer)).collect();

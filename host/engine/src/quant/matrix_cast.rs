@@ -12,12 +12,12 @@ use super::{FakeQuantParams, stat_words};
 /// Elements per call of the CPU function.
 const CHUNK: usize = 1 << 16;
 
-/// Values, encode and decode scale of each block, and the words of the statistics.
-pub(super) type Results = (Vec<f32>, Vec<[f32; 2]>, Vec<f32>);
+/// Values, encode and decode scale of each block, and statistics.
+pub(super) type Results<S> = (Vec<f32>, Vec<[f32; 2]>, S);
 
 /// Casts a matrix whose blocks run along its rows. If a call fails, all values are NaN and the format has the fault.
-/// Scales and statistics of a centered cast are those of its residuals.
-pub(super) fn cast(cast: &Cast, values: &[f32], shape: Shape, params: &FakeQuantParams) -> Results {
+/// Scales and statistics of a centered cast are those of its residuals. The statistics are returned as words.
+pub(super) fn cast(cast: &Cast, values: &[f32], shape: Shape, params: &FakeQuantParams) -> Results<Vec<f32>> {
     let both = || {
         let Some(along) = cast.center else { return applied(cast, values, shape, params, &params.key) };
         let Centered { residuals, mean } = Centered::new(values, shape, along);
@@ -43,7 +43,7 @@ fn applied(
     shape: Shape,
     params: &FakeQuantParams,
     key: &RandomKey,
-) -> Result<(Vec<f32>, Vec<[f32; 2]>, FormatStats), Diagnostic> {
+) -> Result<Results<FormatStats>, Diagnostic> {
     let plugin = params.format.plugin();
     let grid = Grid::new(&plugin.spec, &plugin.conventions)
         .map_err(|error| plugin.identity.failure(Fault::Plugin, &error))?;
