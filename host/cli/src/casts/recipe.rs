@@ -5,7 +5,7 @@ use std::path::Path;
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{
     AmaxChoice,
-    cast::{CastSection, ResolvedCast, UseSourceChoice},
+    cast::{CastRoundingChoice, CastSection, RandomModeChoice, ResolvedCast, UseSourceChoice},
 };
 use altgrad_metrics::Role;
 use toml::{Table, Value};
@@ -47,6 +47,10 @@ fn own(role: Role, resolved: &ResolvedCast) -> Option<CastSection> {
         return None;
     }
     let mut section = resolved.section();
+    // Inherited by all operands, also by those that are rounded to nearest.
+    if section.rounding != CastRoundingChoice::Stochastic {
+        (section.random_bits, section.random_mode) = (None, RandomModeChoice::A);
+    }
     let scaling = &mut section.scaling;
     if scaling.amax == AmaxChoice::Delayed
         || scaling.amax == AmaxChoice::Static && scaling.static_amax.is_none()

@@ -35,7 +35,7 @@ fn what_a_cast_cannot_be_is_refused_where_it_stands() {
             "{format = \"E4M3\", scaling = { ruel = 'max' }}",
             "unknown key `scaling.ruel`",
             "--cast:1:31",
-            "did you mean `rule`? known keys in [scaling]: type, rule, pow2, order, tensor, tensor_target, round, choice, candidates, margin, floor, limit, zero, nonfinite, factor, quantize, dequantize, amax, static_amax, deviations",
+            "did you mean `rule`? known keys in [scaling]: type, rule, pow2, order, tensor, tensor_target, target, outer, correction, round, choice, candidates, margin, floor, limit, zero, nonfinite, factor, quantize, dequantize, amax, static_amax, deviations",
         ),
         (
             "format = 'E4M3', block = 'column'",
