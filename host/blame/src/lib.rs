@@ -22,7 +22,7 @@ pub mod verdict;
 pub mod window;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::RunConfig;
+use altgrad_config::{CastTrigger, RunConfig};
 
 use cause::Cause;
 use lab::{Halt, Lab, Losses};
@@ -51,7 +51,7 @@ pub fn blame(
 ) -> Result<BlameVerdict, Diagnostic> {
     let mut lab = Lab::new(config.run.seed, options, runs);
     let mut verdict = BlameVerdict::new(&causes, options);
-    match investigate(&causes, &mut lab, &mut verdict) {
+    match investigate(config, &causes, &mut lab, &mut verdict) {
         Ok(()) => verdict.is_complete = true,
         Err(Halt::Stopped) => verdict.is_stopped = true,
         Err(Halt::Budget) => {}
@@ -61,7 +61,12 @@ pub fn blame(
     Ok(verdict)
 }
 
-fn investigate(causes: &[Cause], lab: &mut Lab<'_>, verdict: &mut BlameVerdict) -> Result<(), Halt> {
+fn investigate(
+    config: &RunConfig,
+    causes: &[Cause],
+    lab: &mut Lab<'_>,
+    verdict: &mut BlameVerdict,
+) -> Result<(), Halt> {
     let total = search::total(causes.len(), lab)?;
     verdict.total = Some(total);
     if !total.is_positive() {
@@ -76,7 +81,12 @@ fn investigate(causes: &[Cause], lab: &mut Lab<'_>, verdict: &mut BlameVerdict) 
     let together = search::together(causes.len(), &members, lab)?;
     verdict.together = Some(together);
     if members.iter().all(|index| matches!(causes[*index], Cause::Cast { .. })) {
-        verdict.window = window::of(&members, together.undone, lab)?;
+        // An alert that changes casts comes at another step once casts are undone.
+        let has_fixed_steps =
+            config.quant.schedule.iter().all(|phase| matches!(phase.trigger, CastTrigger::At(_)));
+        if has_fixed_steps {
+            verdict.window = window::of(&members, together.undone, lab)?;
+        }
         verdict.remedies = remedy::tried(causes, &members, together.undone, lab)?;
     }
     Ok(())

@@ -86,8 +86,10 @@ impl BlameVerdict {
             );
         }
         let Some(together) = self.together.filter(|_| !self.found.is_empty()) else {
+            let causes =
+                if self.is_complete { "no group has a tenth of it" } else { "its causes are not known yet" };
             return format!(
-                "the run ends {:.4} ± {:.4} nats per token above its unrounded baseline, and no group has a tenth of it alone",
+                "the run ends {:.4} ± {:.4} nats per token above its unrounded baseline, and {causes}",
                 total.mean, total.half_width
             );
         };

@@ -112,7 +112,17 @@ fn casts(config: &RunConfig, source: &Source) -> Result<BTreeSet<(Role, String)>
         config.quant = quant.clone();
         config.quant.schedule.clear();
         let ready = ReadyRun::build(config, source)?;
-        casts.extend(ready.state.quant.plan.sites().iter().map(|site| (site.role, site.layer.clone())));
+        let sites = ready.state.quant.plan.sites();
+        if let Some(site) = sites.iter().find(|site| site.transform.is_some()) {
+            let message = format!(
+                "the casts of `{}` have a transform, so that none can be undone by itself",
+                site.layer
+            );
+            return Err(Diagnostic::config(message)
+                .at(source.path().display())
+                .hint("set quant.transform = \"none\" in a copy of the run file, and name it"));
+        }
+        casts.extend(sites.iter().map(|site| (site.role, site.layer.clone())));
     }
     Ok(casts)
 }

@@ -202,10 +202,7 @@ impl Builder<'_> {
             let has_rounded_first = first.is_some_and(|(_, first)| first.format().is_some());
             match resolved.format() {
                 Some(format) => {
-                    let mut site = self.site(layer, *role, format, resolved, shape)?;
-                    if is_second && !has_rounded_first {
-                        site.source = UseSource::HighPrecision;
-                    }
+                    let site = self.site(layer, *role, format, resolved, shape)?;
                     self.add(layer, site);
                 }
                 None if has_rounded_first => {

@@ -35,16 +35,26 @@ fn a_frozen_scale_is_found_and_replaced() {
 
     let (part, outcome) = blame("part", &["--budget", "40"]);
     assert_eq!(part["is_complete"], false);
+    assert!(outcome.stdout.contains("and its causes are not known yet"), "{}", outcome.stdout);
     assert!(outcome.stderr.contains("a larger --budget continues"), "{}", outcome.stderr);
     assert_eq!(blame("part", &[]).0, whole);
 }
 
 #[test]
-fn a_run_without_casts_has_no_cause() {
+fn runs_whose_casts_cannot_be_undone_are_refused() {
     let bench = Bench::new();
-    bench.write("run.toml", &TINY.replace("[quant]\nweight = \"E5M2\"\n", ""));
-    let outcome = bench.host(&["blame", "run.toml"]);
-    assert_eq!(outcome.code, 2);
-    assert!(outcome.stderr.contains("the run rounds nothing"), "{}", outcome.stderr);
-    assert!(!bench.path("run-blame").exists());
+    let rotated = "weight = \"E5M2\"\nactivation = \"E5M2\"\ngrad = \"E5M2\"\ntransform = { hadamard = 4 }\nsource = \"dequantized\"\ncast.grad_wgrad.source = \"hp\"";
+    for (run, message) in [
+        (TINY.replace("[quant]\nweight = \"E5M2\"\n", ""), "the run rounds nothing"),
+        (
+            TINY.replace("weight = \"E5M2\"", rotated),
+            "have a transform, so that none can be undone by itself",
+        ),
+    ] {
+        bench.write("run.toml", &run);
+        let outcome = bench.host(&["blame", "run.toml"]);
+        assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(message), "{}", outcome.stderr);
+        assert!(!bench.path("run-blame").exists());
+    }
 }
