@@ -8,10 +8,10 @@ use altgrad_metrics::Role;
 /// Something that separates a run from its unrounded baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// A cast.
+    /// A cast, or those of both operands of a product with a transform, which cancels in both or in none.
     Cast {
-        /// The use of the tensor.
-        role: Role,
+        /// The uses of tensors.
+        roles: Vec<Role>,
         /// The name of the parameter that names its layer, such as `h.0.mlp.c_fc.weight`.
         layer: String,
     },
@@ -24,8 +24,9 @@ pub enum Cause {
 impl Cause {
     /// All causes of a run that rounds at these places.
     #[must_use]
-    pub fn all(config: &RunConfig, casts: impl IntoIterator<Item = (Role, String)>) -> Vec<Self> {
-        let mut all: Vec<Self> = casts.into_iter().map(|(role, layer)| Self::Cast { role, layer }).collect();
+    pub fn all(config: &RunConfig, casts: impl IntoIterator<Item = (Vec<Role>, String)>) -> Vec<Self> {
+        let mut all: Vec<Self> =
+            casts.into_iter().map(|(roles, layer)| Self::Cast { roles, layer }).collect();
         if config.quant.stores_weights() {
             all.push(Self::MasterWeights);
         }
@@ -36,14 +37,18 @@ impl Cause {
     /// The group at each level of the tree, from the root's children to the leaf.
     fn path(&self) -> Vec<String> {
         match self {
-            Self::Cast { role, layer } => {
-                let kind = layer_type(layer);
-                let role = role.name();
-                vec![role.into(), format!("{role}:*{kind}"), self.to_string()]
+            Self::Cast { roles, layer } => {
+                let (roles, kind) = (joined(roles), layer_type(layer));
+                vec![roles.clone(), format!("{roles}:*{kind}"), self.to_string()]
             }
             Self::MasterWeights | Self::State(_) => vec![self.to_string()],
         }
     }
+}
+
+fn joined(roles: &[Role]) -> String {
+    let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
+    names.join("+")
 }
 
 /// The name without its block.
@@ -55,7 +60,7 @@ fn layer_type(layer: &str) -> &str {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cast { role, layer } => write!(f, "{}:{layer}", role.name()),
+            Self::Cast { roles, layer } => write!(f, "{}:{layer}", joined(roles)),
             Self::MasterWeights => write!(f, "quant.master_weights"),
             Self::State(name) => write!(f, "optimizer.states.{name}"),
         }
@@ -68,10 +73,12 @@ pub fn undo<'a>(config: &RunConfig, causes: impl IntoIterator<Item = &'a Cause>)
     let mut config = config.clone();
     for cause in causes {
         match cause {
-            Cause::Cast { .. } => {
-                let entry = cause.to_string();
-                config.quant.schedule.iter_mut().for_each(|phase| phase.quant.unrounded.push(entry.clone()));
-                config.quant.unrounded.push(entry);
+            Cause::Cast { roles, layer } => {
+                let entries: Vec<String> =
+                    roles.iter().map(|role| format!("{}:{layer}", role.name())).collect();
+                let phases = config.quant.schedule.iter_mut().map(|phase| &mut phase.quant.unrounded);
+                phases.for_each(|unrounded| unrounded.extend(entries.iter().cloned()));
+                config.quant.unrounded.extend(entries);
             }
             Cause::MasterWeights => {
                 config.quant.master_weights = MasterWeightsChoice::Fp32;
@@ -154,7 +161,7 @@ mod tests {
     use super::*;
 
     fn cast(role: Role, layer: &str) -> Cause {
-        Cause::Cast { role, layer: layer.into() }
+        Cause::Cast { roles: vec![role], layer: layer.into() }
     }
 
     #[test]
@@ -174,6 +181,15 @@ mod tests {
         // A single layer type is passed over.
         assert_eq!(names(&roles[2]), ["weight:h.0.mlp.c_fc.weight", "weight:h.1.mlp.c_fc.weight"]);
         assert!(roles[1].parts(&causes).is_empty());
+    }
+
+    #[test]
+    fn both_operands_of_a_product_with_a_transform_are_undone() {
+        let roles = vec![Role::GradWgrad, Role::ActivationWgrad];
+        let cause = Cause::Cast { roles, layer: "h.0.mlp.c_fc.weight".into() };
+        assert_eq!(cause.to_string(), "grad_wgrad+activation_wgrad:h.0.mlp.c_fc.weight");
+        let undone = undo(&RunConfig::default(), [&cause]).quant.unrounded;
+        assert_eq!(undone, ["grad_wgrad:h.0.mlp.c_fc.weight", "activation_wgrad:h.0.mlp.c_fc.weight"]);
     }
 
     #[test]

@@ -28,12 +28,17 @@ use cause::Cause;
 use lab::{Halt, Lab, Losses};
 use verdict::BlameVerdict;
 
+/// The most causes whose steps are searched one by one.
+const MOST_WINDOWS: usize = 4;
+
 /// Options of a search.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Seeds of each comparison, at least 2: the run's own and those after it.
     pub seeds: u64,
-    /// Steps of each run.
+    /// The step of the checkpoint at which all runs begin; 0: their initial weights.
+    pub from: u64,
+    /// The step at which runs end.
     pub steps: u64,
     /// The most runs that the search may make.
     pub budget: usize,
@@ -42,7 +47,7 @@ pub struct Options {
 /// Finds the causes of a run's loss.
 ///
 /// # Errors
-/// Runs cannot be made. A search that is stopped or out of budget is in the verdict.
+/// Runs cannot be made. A search whose runs are not all done is in the verdict.
 pub fn blame(
     config: &RunConfig,
     causes: Vec<Cause>,
@@ -53,11 +58,11 @@ pub fn blame(
     let mut verdict = BlameVerdict::new(&causes, options);
     match investigate(config, &causes, &mut lab, &mut verdict) {
         Ok(()) => verdict.is_complete = true,
-        Err(Halt::Stopped) => verdict.is_stopped = true,
-        Err(Halt::Budget) => {}
+        Err(Halt::Unfinished) => {}
         Err(Halt::Fault(fault)) => return Err(fault),
     }
     verdict.runs = lab.runs();
+    verdict.sentence = verdict.said();
     Ok(verdict)
 }
 
@@ -69,25 +74,30 @@ fn investigate(
 ) -> Result<(), Halt> {
     let total = search::total(causes.len(), lab)?;
     verdict.total = Some(total);
-    if !total.is_positive() {
+    if !total.is_positive {
         return Ok(());
     }
-    verdict.levels = search::levels(causes, total, lab)?;
+    search::descend(causes, total, lab, &mut verdict.levels)?;
     verdict.found = search::found(&verdict.levels);
     if verdict.found.is_empty() {
         return Ok(());
     }
     let members = verdict.members();
-    let together = search::together(causes.len(), &members, lab)?;
+    let together = search::together(causes.len(), &members, total, lab)?;
     verdict.together = Some(together);
-    if members.iter().all(|index| matches!(causes[*index], Cause::Cast { .. })) {
-        // An alert that changes casts comes at another step once casts are undone.
-        let has_fixed_steps =
-            config.quant.schedule.iter().all(|phase| matches!(phase.trigger, CastTrigger::At(_)));
-        if has_fixed_steps {
-            verdict.window = window::of(&members, together.undone, lab)?;
-        }
-        verdict.remedies = remedy::tried(causes, &members, together.undone, lab)?;
+    if !members.iter().all(|index| matches!(causes[*index], Cause::Cast { .. })) {
+        return Ok(());
     }
+    // An alert that changes casts comes at another step once casts are undone.
+    if config.quant.schedule.iter().all(|phase| matches!(phase.trigger, CastTrigger::At(_))) {
+        let found = verdict.found.clone();
+        let name = if found.len() == 1 { found[0].name.as_str() } else { "all of them" };
+        verdict.windows.extend(window::of(name, &members, together.undone, lab)?);
+        let single = found.iter().filter(|cause| found.len() > 1 && cause.undone.is_positive);
+        for cause in single.take(MOST_WINDOWS) {
+            verdict.windows.extend(window::of(&cause.name, &cause.members, cause.undone, lab)?);
+        }
+    }
+    verdict.remedies = remedy::tried(causes, &members, together.undone, lab)?;
     Ok(())
 }

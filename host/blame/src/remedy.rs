@@ -56,7 +56,7 @@ pub fn tried(
         let mut remedy =
             Remedy { name: name.into(), rules: setting.rules.clone(), effect, confirmed: None, left: None };
         let is_enough =
-            effect.is_some_and(|effect| effect.is_positive() && effect.mean >= ENOUGH * undone.mean);
+            effect.is_some_and(|effect| effect.is_positive && effect.mean >= ENOUGH * undone.mean);
         if is_enough || keys.is_none() {
             let baseline = Setting::without(0..causes.len());
             remedy.confirmed = lab.difference(&as_it_is, &setting, 2, Look::Fresh)?;
@@ -71,9 +71,9 @@ pub fn tried(
 
 /// A rule for each cast.
 fn rules(causes: &[Cause], members: &[usize], keys: &str) -> Vec<String> {
-    let casts = members.iter().filter_map(|index| match &causes[*index] {
-        Cause::Cast { role, layer } => Some((role, layer)),
-        Cause::MasterWeights | Cause::State(_) => None,
+    let casts = members.iter().flat_map(|index| match &causes[*index] {
+        Cause::Cast { roles, layer } => roles.iter().map(|role| (role, layer)).collect::<Vec<_>>(),
+        Cause::MasterWeights | Cause::State(_) => Vec::new(),
     });
     casts.map(|(role, layer)| format!("match = {layer:?}\ncast.{} = {{ {keys} }}\n", role.name())).collect()
 }

@@ -5,9 +5,9 @@
 //! alone; the second one that acts only together with another. Groups with a material effect of either kind are
 //! divided further.
 //!
-//! A material difference that the first seeds leave open is tested again with twice as many. Tests of level `l` of
-//! the tree share the level `0.05 / 2^l` by Bonferroni's correction, so that the probability of any false cause is
-//! at most 5 %.
+//! A material difference that the first seeds leave open is tested again with twice as many, and with four times as
+//! many if most seeds have it. Tests of level `l` of the tree share the level `0.05 / 2^l` by Bonferroni's
+//! correction, so that the probability of any false cause is at most 5 %.
 
 use serde::Serialize;
 
@@ -42,27 +42,44 @@ pub fn total(causes: usize, lab: &mut Lab<'_>) -> Result<Effect, Halt> {
     lab.decided(&Setting::default(), &Setting::without(0..causes), 1, 0.0)
 }
 
-/// All tested groups, by level.
+/// Tests groups level by level, and adds each level to `levels`: of the last one, if runs are missing, those groups
+/// whose runs are done.
 ///
 /// # Errors
 /// See [`Halt`].
-pub fn levels(causes: &[Cause], total: Effect, lab: &mut Lab<'_>) -> Result<Vec<Vec<Tested>>, Halt> {
-    let mut levels: Vec<Vec<Tested>> = Vec::new();
+pub fn descend(
+    causes: &[Cause],
+    total: Effect,
+    lab: &mut Lab<'_>,
+    levels: &mut Vec<Vec<Tested>>,
+) -> Result<(), Halt> {
     let mut parents = vec![CauseGroup::root(causes)];
     loop {
         let parts: Vec<Vec<CauseGroup>> = parents.iter().map(|parent| parent.parts(causes)).collect();
         let groups: Vec<&CauseGroup> = parts.iter().flatten().collect();
         if groups.is_empty() {
-            return Ok(levels);
+            return Ok(());
         }
         // Two of each group.
         let tests = 2 * groups.len() * (1 << (levels.len() + 1));
         let settings: Vec<Setting> =
             groups.iter().flat_map(|group| [without(group), only(group, causes.len())]).collect();
-        lab.make(&settings, Look::First)?;
+        // All at once, so that they run side by side.
+        let mut made = lab.make(&settings, Look::First);
+        if matches!(made, Err(Halt::Fault(_))) {
+            return made;
+        }
         let mut level = Vec::new();
         for group in &groups {
-            level.push(test(group, causes.len(), total, tests, lab)?);
+            match test(group, causes.len(), total, tests, lab) {
+                Ok(tested) => level.push(tested),
+                Err(fault @ Halt::Fault(_)) => return Err(fault),
+                Err(Halt::Unfinished) => made = Err(Halt::Unfinished),
+            }
+        }
+        if made.is_err() {
+            levels.push(level);
+            return made;
         }
         let is_material =
             |group: &CauseGroup| level.iter().any(|tested| tested.name == group.name && tested.is_material);
@@ -132,32 +149,42 @@ pub struct Together {
 ///
 /// # Errors
 /// See [`Halt`].
-pub fn together(causes: usize, members: &[usize], lab: &mut Lab<'_>) -> Result<Together, Halt> {
+pub fn together(
+    causes: usize,
+    members: &[usize],
+    total: Effect,
+    lab: &mut Lab<'_>,
+) -> Result<Together, Halt> {
+    let least = MATERIAL * total.mean;
     let baseline = Setting::without(0..causes);
     let others = (0..causes).filter(|index| !members.contains(index));
     let undone = Setting::without(members.iter().copied());
     Ok(Together {
-        undone: lab.decided(&Setting::default(), &undone, 2, 0.0)?,
-        alone: lab.decided(&Setting::without(others), &baseline, 2, 0.0)?,
+        undone: lab.decided(&Setting::default(), &undone, 2, least)?,
+        alone: lab.decided(&Setting::without(others), &baseline, 2, least)?,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, lab::Losses};
+    use crate::{
+        Options,
+        lab::{Losses, TrialLoss},
+    };
+    use altgrad_base::diagnostic::Diagnostic;
     use altgrad_metrics::Role;
 
     /// A run whose loss is a function of the causes that act, with a little noise by seed.
     struct Planted<F>(usize, F);
 
     impl<F: Fn(&dyn Fn(usize) -> bool) -> f64> Losses for Planted<F> {
-        fn losses(&mut self, trials: &[(Setting, u64)]) -> Result<Vec<Option<f64>>, Halt> {
+        fn losses(&mut self, trials: &[(Setting, u64)]) -> Result<Vec<TrialLoss>, Diagnostic> {
             let loss = |(setting, seed): &(Setting, u64)| {
                 let base = 2.0 + 0.1 * (*seed as f64 * 0.7).sin();
                 let count = (0..self.0).filter(|index| !setting.undone.contains(index)).count();
                 let noise = 1e-4 * ((*seed as f64) * (1.3 + count as f64)).sin();
-                Some(base + noise + (self.1)(&|index| !setting.undone.contains(&index)))
+                TrialLoss::Known(base + noise + (self.1)(&|index| !setting.undone.contains(&index)))
             };
             Ok(trials.iter().map(loss).collect())
         }
@@ -169,19 +196,29 @@ mod tests {
         let layers = layers.chain(["lm_head.weight".into()]);
         let casts = layers.flat_map(|layer| {
             [Role::Weight, Role::Activation, Role::Grad]
-                .map(|role| Cause::Cast { role, layer: layer.clone() })
+                .map(|role| Cause::Cast { roles: vec![role], layer: layer.clone() })
         });
         casts.chain([Cause::State("exp_avg_sq".into())]).collect()
     }
 
     fn search(effect: impl Fn(&dyn Fn(usize) -> bool) -> f64) -> (Vec<Tested>, usize) {
+        let (levels, runs, is_done) = search_within(10_000, effect);
+        assert!(is_done);
+        (found(&levels), runs)
+    }
+
+    fn search_within(
+        budget: usize,
+        effect: impl Fn(&dyn Fn(usize) -> bool) -> f64,
+    ) -> (Vec<Vec<Tested>>, usize, bool) {
         let causes = causes();
         let mut planted = Planted(causes.len(), effect);
-        let options = Options { seeds: 5, steps: 100, budget: 10_000 };
+        let options = Options { seeds: 5, from: 0, steps: 100, budget };
         let mut lab = Lab::new(1, options, &mut planted);
         let total = total(causes.len(), &mut lab).unwrap();
-        let levels = if total.is_positive() { levels(&causes, total, &mut lab).unwrap() } else { Vec::new() };
-        (found(&levels), lab.runs())
+        let mut levels = Vec::new();
+        let is_done = !total.is_positive || descend(&causes, total, &mut lab, &mut levels).is_ok();
+        (levels, lab.runs(), is_done)
     }
 
     fn index(name: &str) -> usize {
@@ -211,7 +248,7 @@ mod tests {
         let mut names = names(&found);
         names.sort_unstable();
         assert_eq!(names, ["activation:h.2.attn.c_attn.weight", "weight:h.1.mlp.c_fc.weight"]);
-        assert!(found.iter().all(|tested| !tested.alone.is_positive()));
+        assert!(found.iter().all(|tested| !tested.alone.is_positive));
     }
 
     #[test]
@@ -219,7 +256,24 @@ mod tests {
         let (a, b) = (index("weight:h.1.mlp.c_fc.weight"), index("grad:lm_head.weight"));
         let (found, _) = search(|acts| if acts(a) || acts(b) { 0.5 } else { 0.0 });
         assert_eq!(found.len(), 2);
-        assert!(found.iter().all(|tested| !tested.undone.is_positive() && tested.alone.is_positive()));
+        assert!(found.iter().all(|tested| !tested.undone.is_positive && tested.alone.is_positive));
+    }
+
+    #[test]
+    fn a_search_out_of_budget_keeps_the_groups_that_are_done() {
+        let head = index("grad:lm_head.weight");
+        let effect = |acts: &dyn Fn(usize) -> bool| if acts(head) { 0.8 } else { 0.0 };
+        let (whole, all, _) = search_within(10_000, effect);
+        for budget in 10..all {
+            let (part, runs, is_done) = search_within(budget, effect);
+            assert!(!is_done && runs <= budget, "{runs} of {budget}");
+            for (part, whole) in part.iter().zip(&whole) {
+                assert!(part.iter().all(|tested| whole.iter().any(|other| other.undone == tested.undone)));
+            }
+        }
+        let count = |levels: &[Vec<Tested>]| levels.iter().flatten().count();
+        let (part, ..) = search_within(all - 1, effect);
+        assert_eq!(count(&part) + 1, count(&whole), "one run lacks, of the last group");
     }
 
     #[test]

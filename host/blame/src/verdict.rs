@@ -16,11 +16,15 @@ use crate::{
 /// The result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BlameVerdict {
+    /// The result in a sentence or two.
+    pub sentence: String,
     /// Everything that can be undone.
     pub causes: Vec<String>,
     /// Seeds of each comparison.
     pub seeds: u64,
-    /// Steps of each run.
+    /// The step at which runs begin.
+    pub from: u64,
+    /// The step at which they end.
     pub steps: u64,
     /// Runs of the search.
     pub runs: usize,
@@ -32,31 +36,30 @@ pub struct BlameVerdict {
     pub found: Vec<Tested>,
     /// The found causes as one group.
     pub together: Option<Together>,
-    /// The steps in which they matter.
-    pub window: Option<Window>,
+    /// The steps in which they matter: of all of them, and of each.
+    pub windows: Vec<Window>,
     /// The remedies that were tried.
     pub remedies: Vec<Remedy>,
-    /// False if the search was stopped or out of budget.
+    /// False if the search was stopped or its budget is spent.
     pub is_complete: bool,
-    /// True if the user stopped it.
-    pub is_stopped: bool,
 }
 
 impl BlameVerdict {
     pub(crate) fn new(causes: &[Cause], options: Options) -> Self {
         Self {
+            sentence: String::new(),
             causes: causes.iter().map(ToString::to_string).collect(),
             seeds: options.seeds,
+            from: options.from,
             steps: options.steps,
             runs: 0,
             total: None,
             levels: Vec::new(),
             found: Vec::new(),
             together: None,
-            window: None,
+            windows: Vec::new(),
             remedies: Vec::new(),
             is_complete: false,
-            is_stopped: false,
         }
     }
 
@@ -75,19 +78,29 @@ impl BlameVerdict {
         self.remedies.iter().find(|remedy| remedy.confirmed.is_some())
     }
 
-    /// The result in a sentence or two.
-    #[must_use]
-    pub fn sentence(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         let Some(total) = self.total else { return "nothing is known yet".into() };
-        if !total.is_positive() {
-            return format!(
-                "no cause found: the run ends {:+.4} ± {:.4} nats per token from its unrounded baseline, and the smallest detectable difference is {:.4}",
-                total.mean, total.half_width, total.half_width
+        if !total.is_positive {
+            let mut said = format!(
+                "no cause found: the run ends {:+.4} ± {:.4} nats per token from its unrounded baseline",
+                total.mean, total.half_width
             );
+            if let Some(least) = total.detectable() {
+                let _ = write!(said, ", smallest detectable effect {least:.4}");
+            }
+            return said;
         }
         let Some(together) = self.together.filter(|_| !self.found.is_empty()) else {
-            let causes =
-                if self.is_complete { "no group has a tenth of it" } else { "its causes are not known yet" };
+            let so_far = self.levels.iter().rev().find(|level| level.iter().any(|tested| tested.is_material));
+            let causes = match so_far {
+                _ if self.is_complete => "no group has a tenth of it".to_string(),
+                None => "its causes are not known yet".to_string(),
+                Some(level) => {
+                    let material = level.iter().filter(|tested| tested.is_material);
+                    let names: Vec<&str> = material.map(|tested| tested.name.as_str()).collect();
+                    format!("its causes are not known yet, except that they are in {}", names.join(", "))
+                }
+            };
             return format!(
                 "the run ends {:.4} ± {:.4} nats per token above its unrounded baseline, and {causes}",
                 total.mean, total.half_width
@@ -106,15 +119,21 @@ impl BlameVerdict {
             share(together.undone.mean + together.undone.half_width),
         );
         let only_together = self.found.len() > 1
-            && self.found.iter().all(|found| found.undone.is_positive() && !found.alone.is_positive());
+            && self
+                .found
+                .iter()
+                .all(|found| found.undone.is_material(total) && !found.alone.is_material(total));
         let each_suffices = self.found.len() > 1
-            && self.found.iter().all(|found| !found.undone.is_positive() && found.alone.is_positive());
+            && self
+                .found
+                .iter()
+                .all(|found| !found.undone.is_material(total) && found.alone.is_material(total));
         if only_together {
-            said.push_str("; each is harmless alone");
+            said.push_str("; alone, none has a tenth of it");
         } else if each_suffices {
             said.push_str("; each suffices alone");
         }
-        if let Some(Window { from, until }) = self.window {
+        if let Some(Window { from, until, .. }) = self.windows.first() {
             let _ = write!(said, "; rounding there matters in steps {from} to {until} of {}", self.steps);
         }
         said
@@ -123,7 +142,7 @@ impl BlameVerdict {
     /// The sentence, the table of tested groups, and the remedies.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = format!("{}\n", self.sentence());
+        let mut text = format!("{}\n", self.sentence);
         if !self.is_complete {
             text.push_str("the search is not complete\n");
         }
@@ -164,7 +183,7 @@ impl BlameVerdict {
                 or_dash(remedy.left)
             );
         }
-        let _ = writeln!(text, "\n{} runs of {} steps", self.runs, self.steps);
+        let _ = writeln!(text, "\n{} runs, from step {} to {}", self.runs, self.from, self.steps);
         text
     }
 }

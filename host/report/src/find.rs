@@ -14,7 +14,7 @@ use std::{
 use altgrad_run_folder::record::{ComparisonChoice, SWEEP_RESULT, SweepRecord};
 use rayon::prelude::*;
 
-use super::{run::Run, sets};
+use super::{causes, run::Run, sets};
 
 /// Levels below a named folder at which runs are found.
 const LEVELS: usize = 2;
@@ -158,7 +158,8 @@ fn stamp(path: &Path) -> Stamp {
         let metadata = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
         Some((path, metadata.len(), metadata.modified().ok()))
     };
-    let mut stamp: Stamp = files.into_iter().filter_map(of).collect();
+    let causes = causes::folder(path).join(causes::RECORD);
+    let mut stamp: Stamp = files.into_iter().chain([causes]).filter_map(of).collect();
     stamp.sort();
     stamp
 }

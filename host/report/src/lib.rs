@@ -9,6 +9,7 @@
 
 pub mod alert_replay;
 pub mod alert_score;
+pub mod causes;
 mod colours;
 pub mod compare;
 pub mod computed;

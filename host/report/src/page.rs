@@ -21,6 +21,7 @@ use serde_json::json;
 
 pub use super::figures::View;
 use super::{
+    causes,
     compare::Comparison,
     draw,
     figures::{self, Chart, Context, Drawings},
@@ -31,7 +32,7 @@ use super::{
     tables,
 };
 use cards::{Card, card, keys};
-use facts::{facts, failure_notes, made};
+use facts::{alert_notes, facts, failure_notes, made};
 use policy::policy;
 
 const PAGE: &str = include_str!("page/page.html");
@@ -46,7 +47,7 @@ const SCRIPT: &str = concat!(
 );
 
 /// The sections, in order: id, title, purpose.
-const SECTIONS: [(&str, &str, &str); 11] = [
+const SECTIONS: [(&str, &str, &str); 12] = [
     (
         "loss",
         "Loss",
@@ -69,6 +70,11 @@ const SECTIONS: [(&str, &str, &str); 11] = [
     ),
     ("ranks", "Rank health", "Ranks of the weight matrices."),
     ("alerts", "Alerts", "Alerts that the runs raised."),
+    (
+        "causes",
+        "Causes of the loss increase",
+        "Groups of casts that `altgrad-host blame` tested by undoing them, and by rounding nothing else. Only runs that it examined are listed.",
+    ),
     ("failures", "Failures", "Failures by class, with the evidence."),
 ];
 
@@ -188,13 +194,23 @@ impl PageInput<'_> {
             tables: match *id {
                 "failures" => view_of(&["failures", "missing"]),
                 "observation" => view_of(&["observed", "observed_formats"]),
+                "causes" => view_of(&["causes"]),
                 _ => Vec::new(),
             },
-            notes: if *id == "failures" { failure_notes(found) } else { Vec::new() },
+            notes: match *id {
+                "failures" => failure_notes(found),
+                "alerts" => alert_notes(found),
+                "causes" => causes::notes(&found.runs),
+                _ => Vec::new(),
+            },
         };
         let mut sections: Vec<Section> = SECTIONS.iter().map(section).collect();
-        // Without observations the section is left out.
-        sections.retain(|section| section.id != "observation" || !section.tables.is_empty());
+        // Without what they show, these sections are left out.
+        sections.retain(|section| match section.id {
+            "observation" => !section.tables.is_empty(),
+            "causes" => !section.notes.is_empty(),
+            _ => true,
+        });
         let look = &context.look;
         let looks: serde_json::Map<_, _> = look
             .by_key(&found.runs, groups)
@@ -244,6 +260,7 @@ pub fn every_table(found: &FoundRuns, groups: &[Group], comparison: &Comparison)
         tables::comparison(comparison),
         observed::ranking(&found.runs),
         observed::formats(&found.runs),
+        causes::table(&found.runs),
         tables::failures(&found.runs),
         tables::missing(&found.runs),
         tables::configurations(&found.runs, groups),

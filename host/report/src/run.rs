@@ -12,6 +12,7 @@ use altgrad_metrics::{Statistic, families::speed::TOKENS_PER_S};
 use altgrad_run_folder::{events::EVENTS, folder::STATUS};
 
 use super::{
+    causes::{self, CauseSearch, RECORD},
     computed::without_effect,
     curves::Curves,
     events::{self, RecordedEvent},
@@ -109,6 +110,8 @@ pub struct Run {
     pub histograms: Histograms,
     /// The events.
     pub events: Vec<RecordedEvent>,
+    /// The causes of its loss increase, if they were searched.
+    pub causes: Option<CauseSearch>,
     /// Remarks about its files, a sentence each.
     pub notes: Vec<String>,
 }
@@ -153,13 +156,14 @@ impl Run {
         refuse_if_nothing_is_there(&status, &curves)?;
         let status = notes.take(STATUS, status.map(|status| (status, 0)));
         let mut curves = notes.take("metrics.csv", curves);
-        let (mut layers, mut histograms, mut events) = Default::default();
+        let (mut layers, mut histograms, mut events, mut causes) = Default::default();
         if !alone {
             let timings = Curves::read(&path.join(&files.timings), false);
             curves.by_statistic.extend(notes.take("timings.csv", timings).by_statistic);
             layers = notes.take("layers.csv", layers::read(&path.join(&files.layers)));
             histograms = notes.take("histograms.csv", histograms::read(&path.join(&files.histograms)));
             events = notes.take(EVENTS, events::read(&path.join(EVENTS)));
+            causes = notes.take(RECORD, causes::read(path));
         }
         let state = state(status.as_ref(), &metrics);
         let status = status.unwrap_or_default();
@@ -194,6 +198,7 @@ impl Run {
             layers,
             histograms,
             events,
+            causes,
             notes,
         })
     }

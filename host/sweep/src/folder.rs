@@ -109,6 +109,7 @@ impl SweepFolder {
             folder: Path::new(&config.run.out).join(&name),
             until,
             steps: config.train.max_steps,
+            fork: None,
             name,
         }
     }

@@ -36,7 +36,9 @@ use std::{
 };
 
 pub use progress::SweepProgress;
+pub use search::without_measurements;
 pub use task::Task;
+pub use twins::departure;
 
 use altgrad_base::{diagnostic::Diagnostic, eprintln, interrupt};
 use altgrad_config::{RunConfig, Source};
@@ -205,7 +207,8 @@ fn check_only(matrix: &SweepMatrix, combinations: &[Combination], only: &[String
 fn launcher(folder: &SweepFolder, name: &str, threads: usize, options: &SweepOptions) -> Launcher {
     match &options.launcher {
         LauncherChoice::Local => {
-            Launcher::Local(Local { jobs: options.jobs.unwrap_or(1), threads, sweep: name.to_string() })
+            let jobs = options.jobs.unwrap_or(1);
+            Launcher::Local(Local { jobs, threads, sweep: name.to_string(), deadline: None })
         }
         LauncherChoice::Slurm { options: sbatch, wait } => Launcher::Slurm(Slurm {
             name: name.to_string(),

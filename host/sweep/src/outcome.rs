@@ -48,6 +48,9 @@ pub struct Outcome {
     pub error: Option<String>,
     /// The faults that did not stop it.
     pub faults: Vec<String>,
+    /// True if an alert was raised.
+    #[serde(skip)]
+    pub has_alerts: bool,
     /// Host, device, threads, libraries (sha256 by path) and data (fingerprint) it was made with.
     #[serde(skip)]
     pub made_with: BTreeMap<String, String>,
@@ -83,6 +86,7 @@ impl Outcome {
             diverged: run.diverged,
             error: run.error,
             faults: run.faults,
+            has_alerts: !run.alerts.is_empty(),
             made_with: made_with(run.environment, run.data_fingerprint),
         }
     }

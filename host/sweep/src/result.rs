@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use altgrad_run_folder::record::ComparisonChoice;
+use altgrad_run_folder::{folder::CONFIG, record::ComparisonChoice};
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde::Serialize;
 use toml::Value;
@@ -147,7 +147,22 @@ impl Results {
             }
         }
         parts.extend(self.unlike());
+        parts.extend(self.offer());
         parts.join("\n")
+    }
+
+    /// The command that finds the casts behind an alert, for the first rounded run with one, or that is worse than its
+    /// twin.
+    fn offer(&self) -> Option<String> {
+        let rounds = |run: &RunResult| {
+            let config = altgrad_config::load(&run.folder.join(CONFIG), &[]).ok();
+            config.is_some_and(|(config, _)| config.quant.rounds_weights() || config.quant.rounds_values())
+        };
+        let is_open = |run: &&RunResult| run.outcome.has_alerts || run.worse_than_twin.is_some();
+        let run = self.runs.iter().filter(is_open).find(|run| rounds(run))?;
+        let (folder, from) =
+            (run.folder.display(), if run.outcome.has_alerts { " --from alert" } else { "" });
+        Some(format!("{}: `altgrad-host blame {folder}{from}` finds the casts that raise its loss", run.name))
     }
 
     /// The properties in which the runs differ (host, device, threads, libraries, data), one sentence each: comparisons

@@ -6,7 +6,9 @@
 //! without their seeds, are searched side by side.
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{AlertsSection, CastPhase, CastTrigger, CurvatureSection, RunConfig, ShadowSection};
+use altgrad_config::{
+    AlertsSection, CastPhase, CastTrigger, CurvatureSection, ObserveSection, RunConfig, ShadowSection,
+};
 use toml::Value;
 
 use super::{
@@ -20,6 +22,21 @@ use super::{
 };
 /// Evaluations of a trial at least, twice the number needed to detect a rising loss.
 const EVALUATIONS: u64 = 10;
+
+/// Removes sinks and measurements from a run file; those of alerts stay if one of them switches casts.
+pub fn without_measurements(config: &mut RunConfig) {
+    config.sink.clear();
+    config.curvature = CurvatureSection::default();
+    config.observe = ObserveSection::default();
+    config.checkpoint.keep_best = false;
+    config.checkpoint.on_anomaly = false;
+    let on_alert = |phase: &CastPhase| matches!(phase.trigger, CastTrigger::On(_));
+    if !config.quant.schedule.iter().any(on_alert) {
+        config.shadow = ShadowSection::default();
+        config.metrics = config.metrics.off();
+        config.alerts = AlertsSection::default();
+    }
+}
 
 impl Sweep {
     /// One combination of each group, in order.
@@ -47,16 +64,7 @@ impl Sweep {
         let mut sets = self.matrix.with_rate(group, key, value)?;
         sets.push(("run.seed".to_string(), Value::Integer(seed_value)));
         let (mut config, _) = self.matrix.resolve(group, &sets, &self.folder.trials(), &name)?;
-        config.sink.clear();
-        config.curvature = CurvatureSection::default();
-        config.checkpoint.keep_best = false;
-        config.checkpoint.on_anomaly = false;
-        let on_alert = |phase: &CastPhase| matches!(phase.trigger, CastTrigger::On(_));
-        if !config.quant.schedule.iter().any(on_alert) {
-            config.shadow = ShadowSection::default();
-            config.metrics = config.metrics.off();
-            config.alerts = AlertsSection::default();
-        }
+        without_measurements(&mut config);
         let train = &mut config.train;
         let most = train.max_steps.div_ceil(EVALUATIONS);
         train.eval_interval = if train.eval_interval == 0 { most } else { train.eval_interval.min(most) };

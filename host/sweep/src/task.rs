@@ -19,6 +19,8 @@ pub struct Task {
     pub until: u64,
     /// The steps in its run file.
     pub steps: u64,
+    /// The checkpoint of another run from which it continues, in place of its own first step.
+    pub fork: Option<PathBuf>,
 }
 
 impl Task {
@@ -38,7 +40,15 @@ impl Task {
     #[must_use]
     pub fn arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec!["run".into(), self.config.clone().into()];
-        arguments.extend(["--resume=auto".into(), "--progress=json".into()]);
+        match &self.fork {
+            Some(checkpoint) => {
+                let mut resume = OsString::from("--resume=");
+                resume.push(checkpoint);
+                arguments.extend([resume, "--resume-anyway".into()]);
+            }
+            None => arguments.push("--resume=auto".into()),
+        }
+        arguments.push("--progress=json".into());
         arguments.extend(["--guard".into(), self.log.clone().into()]);
         if self.until < self.steps {
             arguments.extend(["--max-steps".into(), self.until.to_string().into()]);

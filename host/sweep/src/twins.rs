@@ -11,6 +11,7 @@ use std::{
 };
 
 use altgrad_alerts::twin::{self, Worse};
+use altgrad_base::diagnostic::Diagnostic;
 use altgrad_metrics::families::training::LOSS;
 use altgrad_run_folder::{
     csv_files::CsvFiles,
@@ -88,6 +89,20 @@ impl Twins {
         self.found.insert(run.to_string(), worse);
         Some(text)
     }
+}
+
+/// The first step of the window over which a run's training loss is first worse than that of a run of the same seed;
+/// `None` if it never is, or if one of them has no losses.
+///
+/// # Errors
+/// Losses cannot be read.
+pub fn departure(run: &Path, twin: &Path) -> Result<Option<u64>, Diagnostic> {
+    let read = |folder: &Path| {
+        let unreadable = |error| Diagnostic::config(format!("its losses cannot be read: {error}"));
+        losses(folder).map_err(|error| unreadable(error).at(folder.display()))
+    };
+    let (own, twin) = (read(run)?.unwrap_or_default(), read(twin)?.unwrap_or_default());
+    Ok(twin::first_worse(&own, &twin).map(|worse| (worse.step + 1).saturating_sub(twin::WINDOW as u64)))
 }
 
 /// True if a combination's parts equal another's except on one axis, where the other has the baseline.

@@ -4,6 +4,7 @@
 //! configuration and metric; drawings of a chart share their scale. A chart without data names the key of the run file
 //! that would record it. [`look`] defines the colour and the line style of a configuration.
 
+mod causes;
 mod codes;
 mod curves;
 mod forest;
@@ -132,6 +133,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
     charts.extend(codes::all(context));
     charts.push(("stiffness", layers::regret(context)));
     charts.push(("alerts", timeline::chart(context)));
+    charts.push(("causes", causes::chart(context)));
     charts
 }
 

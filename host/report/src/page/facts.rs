@@ -3,7 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::colours::formats;
-use crate::{failures, find::FoundRuns, group::Group, run::RunState, text::shortened};
+use crate::{
+    events::RecordedEvent,
+    failures,
+    find::FoundRuns,
+    group::Group,
+    run::{Run, RunState},
+    text::shortened,
+};
+
+/// Runs for which the page offers a search.
+const MOST_OFFERS: usize = 3;
 
 /// The page's runs, in numbers.
 pub(super) fn facts(found: &FoundRuns, groups: &[Group]) -> Vec<(String, String)> {
@@ -61,6 +71,21 @@ pub(super) fn failure_notes(found: &FoundRuns) -> Vec<String> {
         unknown.iter().map(|(class, runs)| format!("Not known of {runs} {}: {class}.", plural(*runs))),
     );
     notes
+}
+
+/// The commands that find the casts behind an alert, for the first rounded runs with one whose causes are not known.
+pub(super) fn alert_notes(found: &FoundRuns) -> Vec<String> {
+    let rounds = |run: &Run| run.status.kinds.iter().any(|kind| kind.formats.iter().any(Option::is_some));
+    let is_open =
+        |run: &&Run| rounds(run) && run.causes.is_none() && run.events.iter().any(RecordedEvent::is_alert);
+    let note = |run: &Run| {
+        format!(
+            "`altgrad-host blame {} --from alert` searches the casts behind the alert of {}.",
+            run.path.display(),
+            run.name
+        )
+    };
+    found.runs.iter().filter(is_open).take(MOST_OFFERS).map(note).collect()
 }
 
 /// When the page was made, in UTC.

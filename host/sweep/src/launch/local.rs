@@ -11,7 +11,7 @@ use std::{
     os::unix::process::{CommandExt, ExitStatusExt},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use altgrad_base::{diagnostic::Diagnostic, interrupt};
@@ -34,6 +34,8 @@ pub struct Local {
     pub threads: usize,
     /// The sweep's name, for sinks that support groups of runs.
     pub sweep: String,
+    /// No run begins after this time.
+    pub deadline: Option<Instant>,
 }
 
 /// The variable from which W&B's client, and the sink `wandb`, read a run's group.
@@ -59,6 +61,9 @@ impl Local {
                 ended.stopped = true;
                 waiting.clear();
                 running.iter_mut().for_each(|running| running.input = None);
+            }
+            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                waiting.clear();
             }
             while running.len() < self.jobs
                 && let Some(task) = waiting.pop_front()

@@ -218,6 +218,7 @@ mod tests {
             log: format!("it's/{name}.log").into(),
             until,
             steps: 9,
+            fork: None,
         };
         let slurm = Slurm {
             name: "m".into(),

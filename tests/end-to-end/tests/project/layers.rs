@@ -78,7 +78,7 @@ const RULES: &[Rule] = &[
         .tests(&[END_TO_END]),
     rule(REPORT, &[ALERTS, BASE, CONFIG, METRICS, RUN_FOLDER]),
     rule(SWEEP, &[ALERTS, BASE, CONFIG, METRICS, RUN_FOLDER]),
-    rule(BLAME, &[BASE, CONFIG, METRICS, REPORT, SWEEP]),
+    rule(BLAME, &[BASE, CONFIG, METRICS, REPORT, RUN_FOLDER, SWEEP]),
     rule(WATCH, &[BASE, REPORT]),
     rule(
         HOST,
