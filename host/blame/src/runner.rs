@@ -1,7 +1,7 @@
 //! Runs in the folder of the search, each in a process of its own, as the trials of a sweep.
 //!
-//! A run begins with its initial weights, or at a checkpoint ([`Fork`]). Its weights and checkpoints are removed when it
-//! is done: its losses are the result.
+//! A run begins with its initial weights, or at a checkpoint ([`Fork`]). Its weights and checkpoints are removed when
+//! it is done: its losses are the result.
 
 use std::{fs, path::PathBuf};
 

@@ -7,11 +7,6 @@ use std::{
 
 use serde::Deserialize;
 
-use super::{
-    run::Run,
-    table::{Cell, Digits, Table},
-};
-
 /// The file of the result, in the folder of the search.
 pub const RECORD: &str = "blame.json";
 
@@ -91,32 +86,6 @@ pub(super) fn read(run: &Path) -> Result<(Option<CauseSearch>, u64), String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((None, 0)),
         Err(error) => Err(error.to_string()),
     }
-}
-
-/// One row a tested group.
-pub(super) fn table(runs: &[Run]) -> Table {
-    let columns = ["run", "group", "recovered if undone ±", "caused if alone ±", "effect"];
-    let mut table = Table::new("causes", "Loss by group of casts, nats per token", &columns);
-    let effect =
-        |effect: MeasuredEffect| Cell::spread(Some(effect.mean), effect.half_width, Digits::Fixed(4));
-    for run in runs {
-        for group in run.causes.iter().flat_map(|search| search.levels.iter().flatten()) {
-            let verdict = if group.is_material { "material" } else { "not detected" };
-            let (run, name) = (Cell::text(&run.name), Cell::text(&group.name));
-            table.rows.push(vec![run, name, effect(group.undone), effect(group.alone), Cell::text(verdict)]);
-        }
-    }
-    table
-}
-
-/// The results in words.
-pub(super) fn notes(runs: &[Run]) -> Vec<String> {
-    let note = |run: &Run| {
-        let search = run.causes.as_ref()?;
-        let rest = if search.is_complete { "" } else { ". The search is not complete" };
-        Some(format!("{}: {}{rest}.", run.name, search.sentence))
-    };
-    runs.iter().filter_map(note).collect()
 }
 
 #[cfg(test)]

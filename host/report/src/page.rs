@@ -21,7 +21,6 @@ use serde_json::json;
 
 pub use super::figures::View;
 use super::{
-    causes,
     compare::Comparison,
     draw,
     figures::{self, Chart, Context, Drawings},
@@ -32,7 +31,7 @@ use super::{
     tables,
 };
 use cards::{Card, card, keys};
-use facts::{alert_notes, facts, failure_notes, made};
+use facts::{alert_notes, cause_notes, facts, failure_notes, made};
 use policy::policy;
 
 const PAGE: &str = include_str!("page/page.html");
@@ -200,7 +199,7 @@ impl PageInput<'_> {
             notes: match *id {
                 "failures" => failure_notes(found),
                 "alerts" => alert_notes(found),
-                "causes" => causes::notes(&found.runs),
+                "causes" => cause_notes(found),
                 _ => Vec::new(),
             },
         };
@@ -260,7 +259,7 @@ pub fn every_table(found: &FoundRuns, groups: &[Group], comparison: &Comparison)
         tables::comparison(comparison),
         observed::ranking(&found.runs),
         observed::formats(&found.runs),
-        causes::table(&found.runs),
+        tables::causes(&found.runs),
         tables::failures(&found.runs),
         tables::missing(&found.runs),
         tables::configurations(&found.runs, groups),

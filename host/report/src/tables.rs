@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use altgrad_metrics::report::{self, ColumnFormat};
 
 use super::{
+    causes::MeasuredEffect,
     compare::{Comparison, Row},
     failures,
     find::LeftOut,
@@ -212,6 +213,23 @@ pub fn left_out(runs: &[Run], left_out: &[LeftOut]) -> Table {
     table.rows.extend(left_out.iter().map(|left| row(&left.path, &left.reason)));
     for run in runs {
         table.rows.extend(run.notes.iter().map(|note| row(&run.path, note)));
+    }
+    table
+}
+
+/// One row a group of casts that was tested in a run.
+#[must_use]
+pub fn causes(runs: &[Run]) -> Table {
+    let columns = ["run", "group", "recovered if undone ±", "caused if alone ±", "effect"];
+    let mut table = Table::new("causes", "Loss by group of casts, nats per token", &columns);
+    let effect =
+        |effect: MeasuredEffect| Cell::spread(Some(effect.mean), effect.half_width, Digits::Fixed(4));
+    for run in runs {
+        for group in run.causes.iter().flat_map(|search| search.levels.iter().flatten()) {
+            let verdict = if group.is_material { "material" } else { "not detected" };
+            let (run, name) = (Cell::text(&run.name), Cell::text(&group.name));
+            table.rows.push(vec![run, name, effect(group.undone), effect(group.alone), Cell::text(verdict)]);
+        }
     }
     table
 }

@@ -88,6 +88,16 @@ pub(super) fn alert_notes(found: &FoundRuns) -> Vec<String> {
     found.runs.iter().filter(is_open).take(MOST_OFFERS).map(note).collect()
 }
 
+/// The causes that were found, in words.
+pub(super) fn cause_notes(found: &FoundRuns) -> Vec<String> {
+    let note = |run: &Run| {
+        let search = run.causes.as_ref()?;
+        let rest = if search.is_complete { "" } else { ". The search is not complete" };
+        Some(format!("{}: {}{rest}.", run.name, search.sentence))
+    };
+    found.runs.iter().filter_map(note).collect()
+}
+
 /// When the page was made, in UTC.
 pub(super) fn made() -> String {
     let Some(seconds) = altgrad_run_folder::events::unix_s() else { return String::new() };
