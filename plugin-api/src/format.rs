@@ -156,8 +156,14 @@ pub const OVERFLOW_ULPS: u32 = 2;
 /// [`OVERFLOW_ULPS`] outside this range, or is infinite. NaN never counts.
 #[must_use]
 pub fn overflows(scaled: f32, least: f32, most: f32) -> bool {
+    let [least, most] = overflow_bounds([least, most]);
+    scaled.is_infinite() || scaled < least || scaled > most
+}
+
+/// The values [`OVERFLOW_ULPS`] beyond the least and the largest finite value.
+fn overflow_bounds([least, most]: [f32; 2]) -> [f32; 2] {
     let beyond = |value: f32, next: fn(f32) -> f32| (0..OVERFLOW_ULPS).fold(value, |value, _| next(value));
-    scaled.is_infinite() || scaled < beyond(least, f32::next_down) || scaled > beyond(most, f32::next_up)
+    [beyond(least, f32::next_down), beyond(most, f32::next_up)]
 }
 
 /// Statistics of one quantization call. To combine parts, counts and sums are added, and the larger `amax` is taken.
@@ -199,6 +205,39 @@ impl QuantStats {
         }
     }
 
+    /// Adds elements `src`, rounded to `dst`, as [`Self::add`] does for each in turn, bit for bit. `scaled` are the
+    /// scaled elements, `bounds` the least and the largest finite value, beyond which they [overflow](overflows).
+    pub fn add_all(&mut self, src: &[f32], dst: &[f32], scaled: &[f32], bounds: [f32; 2]) {
+        // Counts of a piece fit into u32, of which a register holds more.
+        const PIECE: usize = 1 << 16;
+        let [least, most] = overflow_bounds(bounds);
+        for ((src, dst), scaled) in src.chunks(PIECE).zip(dst.chunks(PIECE)).zip(scaled.chunks(PIECE)) {
+            let (mut overflow, mut underflow, mut nan, mut nonzero, mut amax) = (0, 0, 0, 0, 0);
+            for &scaled in scaled {
+                overflow += u32::from(scaled.is_infinite() | (scaled < least) | (scaled > most));
+            }
+            for (&x, &x_hat) in src.iter().zip(dst) {
+                underflow += u32::from((x != 0.0) & (x_hat == 0.0));
+                nan += u32::from(x.is_nan());
+                nonzero += u32::from(x != 0.0);
+                // The order of magnitudes is that of their bits.
+                amax = amax.max(if x.is_finite() { x.abs().to_bits() } else { 0 });
+            }
+            for (&x, &x_hat) in src.iter().zip(dst) {
+                // What is not finite adds nothing.
+                let [wide, x_hat] = if x.is_finite() { [x, x_hat].map(f64::from) } else { [0.0; 2] };
+                self.sum_x2 += wide * wide;
+                self.sum_err2 += (x_hat - wide) * (x_hat - wide);
+                self.sum_x_xhat += wide * x_hat;
+            }
+            self.amax = self.amax.max(f32::from_bits(amax));
+            self.overflow += u64::from(overflow);
+            self.underflow += u64::from(underflow);
+            self.nan += u64::from(nan);
+            self.nonzero += u64::from(nonzero);
+        }
+    }
+
     /// Adds the statistics of another part.
     pub fn merge(&mut self, other: &Self) {
         self.amax = self.amax.max(other.amax);
@@ -225,5 +264,20 @@ mod tests {
         }
         let [near, far] = [1f32.next_up().next_up(), 1f32.next_up().next_up().next_up()];
         assert_eq!([near, far, -far].map(|scaled| overflows(scaled, 0.0, 1.0)), [false, true, true]);
+    }
+
+    #[test]
+    fn statistics_of_a_slice_are_those_of_its_elements() {
+        let src = [0.3, -0.0, f32::NAN, f32::INFINITY, -7.0, 1e30, 1e-30, f32::NEG_INFINITY, 0.1, 2.0, -2.1];
+        let scaled = src.map(|x| x * 3.0);
+        let rounded = src.map(|x| if x.abs() < 0.2 { 0.0 } else { x.clamp(-2.0, 2.0) });
+        let bounds = [-6.0, 6.0];
+        let (mut each, mut all) = (QuantStats::default(), QuantStats::default());
+        for ((x, y), scaled) in src.into_iter().zip(rounded).zip(scaled) {
+            each.add(x, y, overflows(scaled, bounds[0], bounds[1]));
+        }
+        all.add_all(&src, &rounded, &scaled, bounds);
+        assert_eq!(all, each);
+        assert_eq!([all.overflow, all.underflow, all.nan, all.nonzero], [5, 2, 1, 10]);
     }
 }

@@ -1,8 +1,7 @@
 //! A complete format from the list of its codes' values: posits, logarithmic numbers, integers, lookup tables.
 //!
 //! It implements every rounding mode, statistics and histograms, as [`Format`](crate::Format) requires. Each element is
-//! searched among the values, which is correct for any table and about ten times slower than a format's own arithmetic.
-//! A format forwards its calls:
+//! searched among the values, which is correct for any table. A format forwards its calls:
 //!
 //! ```
 //! use altgrad_plugin_api::{
@@ -36,12 +35,18 @@
 //! }
 //! ```
 
-use std::cmp::Ordering;
+mod turns;
+
+use std::{cmp::Ordering, sync::OnceLock};
 
 use crate::{
     Conventions, ErrorKind, FormatSpec, PluginError, QuantParams, QuantStats, Rounding, Scales, ValueGrid,
-    format::overflows, random::Words,
+    random::Words,
 };
+use turns::Turns;
+
+/// Elements that are rounded together: they stay in the first-level cache.
+const PIECE: usize = 256;
 
 /// A format given by its decode table; see the [module](self).
 #[derive(Debug, Clone)]
@@ -54,7 +59,13 @@ pub struct Tabulated {
     /// The code written for -0, if there is one.
     negative_zero: Option<u16>,
     conventions: Conventions,
+    /// Where each of [`MODES`] turns from a value to the next, once it was used.
+    turns: [OnceLock<Turns>; MODES.len()],
 }
+
+/// The rounding modes. Stochastic rounding turns at the values, and decides between two of them by a random word.
+const MODES: [Rounding; 4] =
+    [Rounding::NEAREST_EVEN, Rounding::NEAREST_AWAY, Rounding::TOWARD_ZERO, Rounding::STOCHASTIC];
 
 /// A value and the lowest of its codes.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +96,7 @@ impl Tabulated {
         let nan = first(f32::is_nan);
         let negative_zero = first(|value| value == 0.0 && value.is_sign_negative());
         let conventions = Conventions::default();
-        Ok(Self { by_code, points, nan, negative_zero, conventions })
+        Ok(Self { by_code, points, nan, negative_zero, conventions, turns: Default::default() })
     }
 
     /// The same format with these conventions.
@@ -94,7 +105,7 @@ impl Tabulated {
     /// [`ErrorKind::CONFIG`]: see [`Conventions::check`].
     pub fn with_conventions(self, conventions: Conventions) -> Result<Self, PluginError> {
         conventions.check(&ValueGrid::new(&self.spec())?)?;
-        Ok(Self { conventions, ..self })
+        Ok(Self { conventions, turns: Default::default(), ..self })
     }
 
     /// The result of [`Format::conventions`](crate::Format::conventions).
@@ -120,20 +131,26 @@ impl Tabulated {
         params: &QuantParams<'_>,
         histogram: &mut [u64],
     ) -> Result<QuantStats, PluginError> {
-        let (least, most) = (self.points[0].value, self.points[self.points.len() - 1].value);
-        let mut words = words(params)?;
+        let bounds = [self.points[0].value, self.points[self.points.len() - 1].value];
+        let mut rounder = self.rounder(params)?;
         let mut stats = QuantStats::default();
-        for (range, [scale, inverse]) in params.scales.runs(src.len()) {
-            for (&x, y) in src[range.clone()].iter().zip(&mut dst[range]) {
-                let scaled = x * scale;
-                let rounded = self.round(scaled, params.rounding, words());
-                *y = rounded.map_or(f32::NAN, |point| signed(point.value, scaled)) * inverse;
-                stats.add(x, *y, overflows(scaled, least, most));
-                let code = self.code(rounded, scaled);
-                if let Some(counter) = code.and_then(|code| histogram.get_mut(usize::from(code))) {
-                    *counter += 1;
+        for (piece, (src, dst)) in src.chunks(PIECE).zip(dst.chunks_mut(PIECE)).enumerate() {
+            let scales = params.scales.skip((piece * PIECE) as u64);
+            let (scaled, indices) = rounder.round(src, &scales);
+            for ((&x, &index), y) in scaled.iter().zip(indices).zip(&mut *dst) {
+                let value = self.points[index as usize].value;
+                *y = if x.is_nan() { f32::NAN } else { signed(value, x) };
+            }
+            if !histogram.is_empty() {
+                for (&x, &index) in scaled.iter().zip(indices) {
+                    let counter = self.code(index, x).and_then(|code| histogram.get_mut(usize::from(code)));
+                    counter.into_iter().for_each(|counter| *counter += 1);
                 }
             }
+            for (range, [_, inverse]) in scales.runs(dst.len()) {
+                dst[range].iter_mut().for_each(|y| *y *= inverse);
+            }
+            stats.add_all(src, dst, scaled, bounds);
         }
         Ok(stats)
     }
@@ -143,12 +160,12 @@ impl Tabulated {
     /// # Errors
     /// [`ErrorKind::VALUE`] for NaN if no code represents it; [`ErrorKind::UNSUPPORTED`] for an unknown rounding mode.
     pub fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams<'_>) -> Result<(), PluginError> {
-        let mut words = words(params)?;
-        for (range, [scale, _]) in params.scales.runs(src.len()) {
-            for (&x, code) in src[range.clone()].iter().zip(&mut dst[range]) {
-                let scaled = x * scale;
+        let mut rounder = self.rounder(params)?;
+        for (piece, (src, dst)) in src.chunks(PIECE).zip(dst.chunks_mut(PIECE)).enumerate() {
+            let (scaled, indices) = rounder.round(src, &params.scales.skip((piece * PIECE) as u64));
+            for ((&x, &index), code) in scaled.iter().zip(indices).zip(dst) {
                 *code = self
-                    .code(self.round(scaled, params.rounding, words()), scaled)
+                    .code(index, x)
                     .ok_or_else(|| PluginError::new(ErrorKind::VALUE, "the format has no code for NaN"))?;
             }
         }
@@ -172,35 +189,72 @@ impl Tabulated {
         Ok(())
     }
 
-    /// The code of the value to which `scaled` is rounded, if it has one.
-    fn code(&self, rounded: Option<Point>, scaled: f32) -> Option<u16> {
-        let Some(point) = rounded else { return self.nan };
+    /// The code of the point to which `scaled` is rounded, if it has one.
+    fn code(&self, index: u32, scaled: f32) -> Option<u16> {
+        if scaled.is_nan() {
+            return self.nan;
+        }
+        let point = self.points[index as usize];
         let negative_zero = self.negative_zero.filter(|_| point.value == 0.0 && scaled.is_sign_negative());
         negative_zero.or(Some(point.code))
     }
 
-    /// The value to which a scaled value is rounded; none for NaN.
-    fn round(&self, x: f32, rounding: Rounding, word: u32) -> Option<Point> {
-        if x.is_nan() {
-            return None;
-        }
-        let above = self.points.partition_point(|point| point.value <= x);
-        let Some(low) = above.checked_sub(1).map(|below| self.points[below]) else {
-            return Some(self.points[0]);
-        };
-        match self.points.get(above) {
-            Some(&high) if low.value != x => {
-                let threshold = self.conventions.thresholds.get(above - 1).copied();
-                Some(between(x, [low, high], threshold, rounding, word))
-            }
-            _ => Some(low),
-        }
+    /// # Errors
+    /// `UNSUPPORTED`: the mode is unknown.
+    fn rounder(&self, params: &QuantParams<'_>) -> Result<Rounder<'_>, PluginError> {
+        let mode = params.rounding;
+        let known = MODES.iter().position(|known| *known == mode).ok_or_else(|| mode.unsupported())?;
+        let turns = self.turns[known].get_or_init(|| {
+            Turns::new(&self.points.iter().map(|point| point.value).collect::<Vec<_>>(), |index, x| {
+                let threshold = self.conventions.thresholds.get(index).copied();
+                mode != Rounding::STOCHASTIC
+                    && goes_up(x, [self.points[index], self.points[index + 1]], threshold, mode)
+            })
+        });
+        let words = (mode == Rounding::STOCHASTIC).then(|| Words::new(&params.key));
+        Ok(Rounder { points: &self.points, turns, words, scaled: [0.0; PIECE], indices: [0; PIECE] })
     }
 }
 
-/// The neighbour to which a value strictly between two values is rounded. Rounding to nearest uses the threshold, or
+/// A call on its way through a tensor, piece by piece.
+struct Rounder<'a> {
+    points: &'a [Point],
+    turns: &'a Turns,
+    /// Of stochastic rounding, one for each element.
+    words: Option<Words>,
+    scaled: [f32; PIECE],
+    indices: [u32; PIECE],
+}
+
+impl Rounder<'_> {
+    /// The scaled values of the next elements, and the index of the point to which each is rounded; some index for NaN.
+    fn round(&mut self, src: &[f32], scales: &Scales<'_>) -> (&[f32], &[u32]) {
+        let (scaled, indices) = (&mut self.scaled[..src.len()], &mut self.indices[..src.len()]);
+        for (range, [scale, _]) in scales.runs(src.len()) {
+            for (x, scaled) in src[range.clone()].iter().zip(&mut scaled[range]) {
+                *scaled = x * scale;
+            }
+        }
+        for (&x, index) in scaled.iter().zip(&mut *indices) {
+            *index = self.turns.index(x);
+        }
+        if let Some(words) = &mut self.words {
+            for ((&x, index), word) in scaled.iter().zip(&mut *indices).zip(words) {
+                let [low, high] = [0, 1].map(|above| self.points.get(*index as usize + above));
+                if let (Some(low), Some(high)) = (low, high) {
+                    // Below the first value the fraction is negative, and NaN for NaN: neither goes up.
+                    let (a, b) = (f64::from(low.value), f64::from(high.value));
+                    *index += u32::from(f64::from(word) < (f64::from(x) - a) / (b - a) * 2f64.powi(32));
+                }
+            }
+        }
+        (scaled, indices)
+    }
+}
+
+/// Whether `x`, strictly between two values, is rounded to the upper one. Rounding to nearest uses the threshold, or
 /// else the midpoint.
-fn between(x: f32, [low, high]: [Point; 2], threshold: Option<f32>, rounding: Rounding, word: u32) -> Point {
+fn goes_up(x: f32, [low, high]: [Point; 2], threshold: Option<f32>, rounding: Rounding) -> bool {
     let (wide, a, b) = (f64::from(x), f64::from(low.value), f64::from(high.value));
     // If zero lies strictly between them, neither is on the side of zero: rounding toward zero takes the nearer one.
     let encloses_zero = a < 0.0 && b > 0.0;
@@ -209,8 +263,7 @@ fn between(x: f32, [low, high]: [Point; 2], threshold: Option<f32>, rounding: Ro
         Some(threshold) => wide.partial_cmp(&f64::from(threshold)).unwrap_or(Ordering::Equal),
         None => side(wide, a, b),
     };
-    let up = match (rounding, side) {
-        (Rounding::STOCHASTIC, _) => f64::from(word) < (wide - a) / (b - a) * 2f64.powi(32),
+    match (rounding, side) {
         (Rounding::TOWARD_ZERO, _) if !encloses_zero => !outer,
         (_, Ordering::Less) => false,
         (_, Ordering::Greater) => true,
@@ -221,8 +274,7 @@ fn between(x: f32, [low, high]: [Point; 2], threshold: Option<f32>, rounding: Ro
             // Neither code is preferred: toward zero, so that negative values have negative results.
             _ => !outer,
         },
-    };
-    if up { high } else { low }
+    }
 }
 
 /// The order of `x` and the midpoint of `a < b`; exact for f32.
@@ -238,16 +290,6 @@ fn side(x: f64, a: f64, b: f64) -> Ordering {
 /// A zero has the sign of the value before rounding.
 fn signed(value: f32, from: f32) -> f32 {
     if value == 0.0 { value.copysign(from) } else { value }
-}
-
-/// The random words of successive elements; 0 in modes that use none.
-///
-/// # Errors
-/// `UNSUPPORTED`: the mode is unknown.
-fn words(params: &QuantParams<'_>) -> Result<impl FnMut() -> u32 + use<>, PluginError> {
-    params.rounding.name().ok_or_else(|| params.rounding.unsupported())?;
-    let mut words = (params.rounding == Rounding::STOCHASTIC).then(|| Words::new(&params.key));
-    Ok(move || words.as_mut().and_then(Iterator::next).unwrap_or(0))
 }
 
 #[cfg(test)]

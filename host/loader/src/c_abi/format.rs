@@ -14,7 +14,6 @@ use altgrad_plugin_api::{
         FormatAbi,
         stable::std_types::{ROption, RResult, RSliceMut},
     },
-    overflows,
 };
 
 /// Elements per piece: 8 KiB of f32.
@@ -100,6 +99,9 @@ impl Instance {
         if !histogram.is_empty() {
             same_len("histogram", self.grid.codes(), histogram.len())?;
         }
+        if self.format.functions.are_absent() {
+            return self.values.fake_quant(src, dst, params, histogram);
+        }
         let (mut stats, mut scaled) = (QuantStats::default(), [0.0; PIECE]);
         let bounds = [self.grid.min_finite(), self.grid.max_finite()];
         for (index, (src, dst)) in src.chunks(PIECE).zip(dst.chunks_mut(PIECE)).enumerate() {
@@ -110,9 +112,7 @@ impl Instance {
                 self.count_codes(dst, histogram)?;
             }
             scale_back(dst, &params.scales);
-            for ((&x, &scaled), &y) in src.iter().zip(scaled).zip(dst.iter()) {
-                stats.add(x, y, overflows(scaled, bounds[0], bounds[1]));
-            }
+            stats.add_all(src, dst, scaled, bounds);
         }
         Ok(stats)
     }

@@ -367,6 +367,12 @@ impl CFunctions {
     /// No function: the host computes everything from the values.
     pub const NONE: Self = Self { round: None, encode: None, decode: None };
 
+    /// True if there is no function.
+    #[must_use]
+    pub const fn are_absent(&self) -> bool {
+        self.round.is_none() && self.encode.is_none() && self.decode.is_none()
+    }
+
     /// Rounds scaled values by the library's own function; `None` if it has none. Shapes: both `[n]`.
     ///
     /// # Panics
