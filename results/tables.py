@@ -234,6 +234,19 @@ def optimizers():
     yield "| format | optimizer | stochastic minus master | detectable | feedback minus master | detectable |", rows
 
 
+def designed():
+    cells = losses("designed/losses.csv")
+    found = family(cells, lambda _: ("fp32",))
+    rows = [row(*cell, mean(of, spread=True), *columns(found.get(cell))) for cell, of in cells.items()]
+    yield "| format | held-out loss | minus fp32 | detectable |", rows
+    # The contrasts of the plan, and no other, are one family.
+    contrasts = {("LLOYD4", other): (other,) for other in ("E2M1", "INT4")}
+    both = cells | dict.fromkeys(contrasts, cells["LLOYD4",])
+    found = family(both, lambda cell: contrasts.get(cell, cell))
+    rows = [row(f"`LLOYD4` minus {other}", text(of), f"{of.p:.2g}", f"{of.detectable:.4f}") for (_, other), of in found.items()]
+    yield "| contrast | difference | p | detectable |", rows
+
+
 def ranges():
     rows = [row(role, site_name(site), *values) for role, site, *values in read("range/profile.csv")]
     yield f"| role | layer type | range, binades | kurtosis | {' | '.join(FORMATS)} |", rows
@@ -428,6 +441,7 @@ def where():
 PAGES = {
     "alerts": alerts,
     "claims": claims,
+    "designed": designed,
     "e7m0": e7m0,
     "onset": onset,
     "optimizers": optimizers,
