@@ -1,5 +1,7 @@
 //! The properties of a number format that a cast needs.
 
+use std::sync::Arc;
+
 use altgrad_plugin_api::{Conventions, FormatSpec, PluginError, Tabulated, ValueGrid};
 
 use crate::powers::{LEAST_DECODE, floor_log2};
@@ -69,6 +71,10 @@ pub struct Grid {
     conventions: Conventions,
     range: Range,
     has_nan: bool,
+    /// The value of every code.
+    decoded: Arc<[f32]>,
+    /// Two steps of f32 beyond the least and the largest finite value.
+    bounds: [f32; 2],
 }
 
 impl Grid {
@@ -80,11 +86,10 @@ impl Grid {
         let values = ValueGrid::new(spec)?;
         conventions.check(&values)?;
         let range = Range::new(&values, conventions);
-        let has_nan = match &values {
-            ValueGrid::Minifloat(grid) => grid.has_nan(),
-            table @ ValueGrid::Table(_) => (0..table.codes()).any(|code| table.decode(code as u16).is_nan()),
-        };
-        Ok(Self { values, conventions: conventions.clone(), range, has_nan })
+        let decoded: Arc<[f32]> = (0..values.codes()).map(|code| values.decode(code as u16)).collect();
+        let has_nan = decoded.iter().any(|value| value.is_nan());
+        let bounds = [values.min_finite().next_down().next_down(), values.max_finite().next_up().next_up()];
+        Ok(Self { values, conventions: conventions.clone(), range, has_nan, decoded, bounds })
     }
 
     /// The values of the codes.
@@ -121,8 +126,7 @@ impl Grid {
 
     /// True if a scaled element lies beyond the finite values by more than two steps of f32, the rounding of its scale.
     pub(crate) fn is_beyond(&self, x: f32) -> bool {
-        x > self.values.max_finite().next_up().next_up()
-            || x < self.values.min_finite().next_down().next_down()
+        x > self.bounds[1] || x < self.bounds[0]
     }
 
     /// Bits a code.
@@ -131,10 +135,10 @@ impl Grid {
         self.values.codes().ilog2()
     }
 
-    /// The value of a code, exact.
+    /// The value of a code, exact; NaN beyond the last.
     #[must_use]
     pub fn decode(&self, code: u16) -> f32 {
-        self.values.decode(code)
+        self.decoded.get(usize::from(code)).copied().unwrap_or(f32::NAN)
     }
 
     /// The sign-magnitude code of every code: the sign is the top bit, and below it magnitudes are numbered from the
