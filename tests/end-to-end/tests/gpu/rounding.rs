@@ -72,11 +72,48 @@ fn column(bench: &Bench, run: &str, name: &str) -> Vec<f64> {
     cells.iter().filter(|cell| !cell.is_empty()).map(|cell| cell.parse().unwrap()).collect()
 }
 
+/// E3M4 by its parameters, and values of unequal steps, the largest of which is negative.
+const FILE: &str = "[[format]]\nname = \"E3M4-FILE\"\nexponent_bits = 3\nsignificand_bits = 4\n\
+    [[format]]\nname = \"LEVELS\"\n\
+    values = [0, 0.08, 0.16, 0.25, 0.34, 0.44, 0.56, 0.72, nan, -2.5, -1, -0.7, -0.53, -0.39, -0.28, -0.18]\n";
+
+#[test]
+fn casts_to_formats_of_files_have_the_bits_of_the_cpu() {
+    const KEYS: [&str; 4] = [
+        "block = 'tensor'",
+        "rounding = 'nearest-away', block = 32",
+        "rounding = 'toward-zero', block = 16, scaling = { type = 'e8m0', rule = 'rceil' }",
+        "rounding = 'stochastic', block = 'none'",
+    ];
+    for device in devices("casts_to_formats_of_files_have_the_bits_of_the_cpu") {
+        let bench = Bench::new();
+        bench.write("plugins/file.toml", FILE);
+        fs::write(bench.path("in.f32"), inputs(96 * 64)).unwrap();
+        let files = ["--input", "in.f32", "--output", "out.f32", "--device", device, "--plugins", "plugins"];
+        for (format, keys) in
+            ["E3M4-FILE", "LEVELS"].into_iter().flat_map(|name| KEYS.map(|keys| (name, keys)))
+        {
+            let cast = format!("format = '{format}', {keys}");
+            let how = ["casts", "apply", "--cast", &cast, "--shape", "96,64", "--axis", "rows"];
+            let outcome = bench.host(&[how.as_slice(), &files].concat());
+            assert_eq!(outcome.code, 0, "{device}: {cast}: {}", outcome.stderr);
+            let said = outcome.stdout.lines().last();
+            assert_eq!(said, Some("0 elements differ from the CPU's"), "{device}: {cast}");
+        }
+    }
+}
+
 #[test]
 fn training_on_a_device_follows_the_cpu() {
-    for device in devices("training_on_a_device_follows_the_cpu") {
+    let file = TINY.replace(
+        "[quant]\nweight = \"E5M2\"",
+        "[plugins]\nformats = [\"file.toml\"]\n[quant]\nweight = \"LEVELS\"",
+    );
+    let devices = devices("training_on_a_device_follows_the_cpu");
+    for (device, run) in devices.into_iter().flat_map(|device| [(device, TINY), (device, &file)]) {
         let bench = Bench::new();
-        bench.write("run.toml", &format!("{TINY}\n[[sink]]\nname = \"csv\"\n"));
+        bench.write("file.toml", FILE);
+        bench.write("run.toml", &format!("{run}\n[[sink]]\nname = \"csv\"\n"));
         for (device, out) in [(device, "device"), ("cpu", "cpu")] {
             let outcome = bench.host(&["run", "run.toml", "--device", device, "--out", out, "--quiet"]);
             assert_eq!(outcome.code, 0, "{device}: {}", outcome.stderr);
