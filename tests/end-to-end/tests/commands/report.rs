@@ -213,7 +213,7 @@ fn one_seed_ranks_nothing_and_tables_come_in_every_form() {
     assert_eq!(outcome.code, 2);
     let outcome = bench.host(&["report", "runs", "--out", "r.html", "--tables", "tables"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert_eq!(fs::read_dir(bench.path("tables")).unwrap().count(), 27, "nine tables, three forms");
+    assert_eq!(fs::read_dir(bench.path("tables")).unwrap().count(), 30, "ten tables, three forms");
 }
 
 #[test]
