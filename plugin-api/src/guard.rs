@@ -7,10 +7,7 @@
 use std::{
     cell::RefCell,
     panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook},
-    sync::{
-        Once,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Once, OnceLock},
 };
 
 use crate::{ErrorKind, PluginError};
@@ -68,12 +65,13 @@ pub(crate) fn catch<R>(what: &str, body: impl FnOnce() -> Result<R, PluginError>
 pub(crate) struct Guarded<T> {
     /// Taken out only by the destructor.
     inner: Option<T>,
-    poisoned: AtomicBool,
+    /// The message of the first panic.
+    panic: OnceLock<String>,
 }
 
 impl<T> Guarded<T> {
     pub(crate) fn new(inner: T) -> Self {
-        Self { inner: Some(inner), poisoned: AtomicBool::new(false) }
+        Self { inner: Some(inner), panic: OnceLock::new() }
     }
 
     /// Calls a shared method. `what` names it for messages.
@@ -93,28 +91,32 @@ impl<T> Guarded<T> {
         body: impl FnOnce(&mut T) -> Result<R, PluginError>,
     ) -> Result<R, PluginError> {
         self.usable(what)?;
-        let Some(inner) = &mut self.inner else { return Err(poisoned(what)) };
+        let Some(inner) = &mut self.inner else { return Err(self.poisoned(what)) };
         let result = catch(what, || body(inner));
         self.poison_on_panic(result)
     }
 
     fn usable(&self, what: &str) -> Result<&T, PluginError> {
         match &self.inner {
-            Some(inner) if !self.poisoned.load(Ordering::Acquire) => Ok(inner),
-            _ => Err(poisoned(what)),
+            Some(inner) if self.panic.get().is_none() => Ok(inner),
+            _ => Err(self.poisoned(what)),
         }
+    }
+
+    fn poisoned(&self, what: &str) -> PluginError {
+        let panic = self.panic.get().map_or("", String::as_str);
+        PluginError::new(
+            ErrorKind::POISONED,
+            format!("`{what}` was called after the plugin panicked: {panic}"),
+        )
     }
 
     fn poison_on_panic<R>(&self, result: Result<R, PluginError>) -> Result<R, PluginError> {
-        if matches!(&result, Err(error) if error.kind == ErrorKind::PANIC) {
-            self.poisoned.store(true, Ordering::Release);
+        if let Some(error) = result.as_ref().err().filter(|error| error.kind == ErrorKind::PANIC) {
+            let _ = self.panic.set(error.message.to_string());
         }
         result
     }
-}
-
-fn poisoned(what: &str) -> PluginError {
-    PluginError::new(ErrorKind::POISONED, format!("`{what}` was called after the plugin panicked"))
 }
 
 impl<T> Drop for Guarded<T> {
@@ -149,7 +151,9 @@ mod tests {
         assert_eq!(error.kind, ErrorKind::PANIC);
         assert!(error.message.starts_with("panicked in `get` at "), "{error}");
         assert!(error.message.ends_with(": no way"), "{error}");
-        assert_eq!(guarded.call("get", |value| Ok(*value)).unwrap_err().kind, ErrorKind::POISONED);
+        let later = guarded.call("get", |value| Ok(*value)).unwrap_err();
+        assert_eq!(later.kind, ErrorKind::POISONED);
+        assert!(later.message.ends_with(": no way"), "the first panic is the reason: {later}");
     }
 
     #[test]
