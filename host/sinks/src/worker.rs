@@ -102,7 +102,7 @@ impl Worker {
             deadline,
             done,
             progress,
-            ledger: Ledger { earlier, ..Ledger::default() },
+            ledger: Ledger::after(earlier),
             gap,
             full: false,
             full_told: false,
@@ -149,9 +149,11 @@ impl Worker {
     /// Sends a message, and returns whether the sink can still receive it. A closed sink receives none; its fault has
     /// the reason.
     fn send(&mut self, step: u64, message: Message) -> bool {
+        // Before it is sent: the sink may take it at once.
+        self.ledger.queue(step, &self.progress);
         let sent = self.try_send(message);
         if sent.is_err() {
-            self.ledger.missing_from_step.get_or_insert(step);
+            self.ledger.unqueue(step);
         }
         self.full |= matches!(sent, Err(TrySendError::Full(_)));
         sent.is_ok()
@@ -208,7 +210,7 @@ impl Worker {
         let counts = self.counts();
         for (missing, what) in [(counts.missing_rows, "rows"), (counts.missing_events, "events")] {
             if missing > 0 {
-                let from = counts.missing_from_step.map(|step| format!(", the first dropped at step {step}"));
+                let from = counts.missing_from_step.map(|step| format!(", the first of step {step}"));
                 let from = from.unwrap_or_default();
                 faults
                     .push(Diagnostic::run(format!("sink `{}` is missing {missing} {what}{from}", self.name)));

@@ -16,7 +16,7 @@ pub struct SinkCounts {
     pub missing_rows: u64,
     /// Events that it did not accept.
     pub missing_events: u64,
-    /// The step of the first row or event that was dropped.
+    /// The step of the first row or event that it did not accept.
     pub missing_from_step: Option<u64>,
     /// Accepted rows that a resumed run found missing or changed, one sentence per resume.
     pub gaps: Vec<String>,
