@@ -210,7 +210,7 @@ impl Worker {
         let counts = self.counts();
         for (missing, what) in [(counts.missing_rows, "rows"), (counts.missing_events, "events")] {
             if missing > 0 {
-                let from = counts.missing_from_step.map(|step| format!(", the first of step {step}"));
+                let from = counts.missing_from_step.map(|step| format!(", from step {step} on"));
                 let from = from.unwrap_or_default();
                 faults
                     .push(Diagnostic::run(format!("sink `{}` is missing {missing} {what}{from}", self.name)));

@@ -68,7 +68,7 @@ fn a_hung_sink_costs_its_rows_and_nothing_else() {
     let expected = [
         ("warn", "sink `bad` cannot keep up: its queue of 2 rows and events is full"),
         ("error", "sink `bad` did not finish within 2s"),
-        ("error", "sink `bad` is missing 7 rows, the first of step 0"),
+        ("error", "sink `bad` is missing 7 rows, from step 0 on"),
         ("error", "sink `bad` is missing "),
     ];
     assert_eq!(events.len(), expected.len(), "{events:?}");
