@@ -126,7 +126,9 @@ impl Mark {
         Call::of(self.0 as u16)
     }
 
-    fn plugin(self) -> usize {
+    /// The number of the plugin.
+    #[must_use]
+    pub fn plugin(self) -> usize {
         usize::from((self.0 >> 16) as u16)
     }
 

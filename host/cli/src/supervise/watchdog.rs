@@ -2,7 +2,7 @@
 //! process or machine is no stuck call.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs,
     sync::atomic::Ordering,
     time::{Duration, Instant},
@@ -32,13 +32,14 @@ struct Seen {
     mark: Mark,
     /// Time it was seen running.
     running: Duration,
-    warned: bool,
 }
 
 /// Watches the calls of all threads.
 #[derive(Debug, Default)]
 pub(super) struct Watchdog {
     seen: HashMap<usize, Seen>,
+    /// Plugins with a warning: one that is slow in every call gets no other.
+    warned: HashSet<usize>,
     looked: Option<Instant>,
 }
 
@@ -71,7 +72,7 @@ impl Watchdog {
         self.seen.retain(|thread, seen| running.contains(&(*thread, seen.mark)));
         let mut action = None;
         for (thread, mark) in running {
-            let new = || Seen { mark: *mark, running: Duration::ZERO, warned: false };
+            let new = || Seen { mark: *mark, running: Duration::ZERO };
             let Some(seen) = self.seen.get_mut(thread) else {
                 self.seen.insert(*thread, new());
                 continue;
@@ -82,7 +83,7 @@ impl Watchdog {
                 return Some(WatchdogAction::End(*mark, limit));
             }
             if let Some(limit) = over(warning)
-                && !std::mem::replace(&mut seen.warned, true)
+                && self.warned.insert(mark.plugin())
             {
                 action = Some(WatchdogAction::Warn(*mark, limit));
             }
@@ -131,6 +132,14 @@ mod tests {
             Some(WatchdogAction::End(mark(1), end)),
         ];
         assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn a_plugin_that_is_slow_in_every_call_is_told_once() {
+        let mut dog = Watchdog::default();
+        let mut look = |mark| dog.count(&[(3, mark)], Duration::from_secs(1), LIMITS).is_some();
+        let told = (0..120).filter(|call| [(); 4].map(|()| look(mark(*call))).contains(&true)).count();
+        assert_eq!(told, 1);
     }
 
     #[test]

@@ -102,9 +102,8 @@ pub(super) fn quant(
     builder.check_rules()?;
     let head = builder.sites.iter().filter(|(layer, _)| *layer == layout.head).map(|(_, site)| site);
     let crossed = crossed_blocks::warning(layers.iter().map(|(_, casts)| casts.as_slice()));
-    for warning in
-        crossed.into_iter().chain(vocabulary_limit::warning(head, layout.specs[layout.head].shape[0]))
-    {
+    let vocabulary = vocabulary_limit::warning(head, layout.specs[layout.head].shape[0]);
+    for warning in [crossed, vocabulary, builder.main_memory_warning()].into_iter().flatten() {
         tracing::warn!("{warning}");
     }
     let precision = config.train.precision;
@@ -354,7 +353,6 @@ impl Builder<'_> {
         site.transform = cast.transform;
         site.center = center;
         site.arithmetic = arithmetic;
-        self.warn_of_main_memory(&site);
         site.source = match resolved.source() {
             UseSourceChoice::Dequantized => UseSource::Dequantized,
             UseSourceChoice::HighPrecision | UseSourceChoice::Reuse => UseSource::HighPrecision,
@@ -402,20 +400,23 @@ impl Builder<'_> {
         }
     }
 
-    /// Warns if a GPU computes a part of a cast in main memory.
-    fn warn_of_main_memory(&self, site: &TensorQuantizer) {
-        let plain = match site.scale(&History::default()) {
-            ScaleSource::Dynamic(rule) => rule.is_plain(),
-            ScaleSource::Fixed(_) => true,
+    /// The warning, if a GPU computes parts of casts in main memory: one for all of them.
+    fn main_memory_warning(&self) -> Option<String> {
+        let in_main_memory = |site: &&TensorQuantizer| {
+            let plain = match site.scale(&History::default()) {
+                ScaleSource::Dynamic(rule) => rule.is_plain(),
+                ScaleSource::Fixed(_) => true,
+            };
+            !plain || site.transform.is_some()
         };
-        if self.device.label != "cpu" && (!plain || site.transform.is_some()) {
-            tracing::warn!(
-                "the {} of `{}` go to main memory and back: {} computes neither their scales nor their transforms",
-                site.role.plural(),
-                site.layer,
-                self.device.label
-            );
-        }
+        let sites = self.sites.iter().map(|(_, site)| site).filter(|_| self.device.label != "cpu");
+        let found: Vec<&TensorQuantizer> = sites.filter(in_main_memory).collect();
+        let (first, count, device) = (found.first()?, found.len(), &self.device.label);
+        Some(format!(
+            "{count} casts go to main memory and back, first the {} of `{}`: {device} computes neither their scales nor their transforms",
+            first.role.plural(),
+            first.layer,
+        ))
     }
 
     /// The format of that name on the device, opened the first time; `on_host` if the CPU is to round.
