@@ -11,7 +11,7 @@
  *     static const altgrad_format_v1 int2 = {
  *         .struct_size = sizeof(altgrad_format_v1), .spec = ALTGRAD_SPEC_TABLE,
  *         .id = "INT2", .version = "1.0.0", .summary = "-2, -1, 0, 1",
- *         .bits = 2, .values = values,
+ *         .bits = 2, ALTGRAD_VALUES(values),
  *     };
  *     ALTGRAD_DESCRIBE_FORMAT("INT2", "1.0.0", "-2, -1, 0, 1");
  *     ALTGRAD_EXPORT_FORMATS(&int2);
@@ -33,9 +33,10 @@
  * keep no state. They must not change the floating-point environment or the locale, nor write to standard output.
  *
  * GROWTH. A breaking change raises the minor version until 1.0, and the major version from then on: a library built with another 0.x is
- * refused by name, and from 1.0 on one of another major version. `struct_size` says how much of a table its author knew. From 1.0 on
- * fields are only ever added at the end within a major version; a host takes what is beyond the size given as zero, which always means
- * "none". Structures without a `struct_size` never change within a major version.
+ * refused by name, and from 1.0 on one of another major version. `struct_size` says how much of a table its author knew. Fields are
+ * only ever added at the end between breaking changes; a host takes what is beyond the size given as zero, which means "none" or, in a
+ * table that ends before the field, "not known". A table may therefore be older or newer than the host. Structures without a
+ * `struct_size` never change between breaking changes.
  */
 #ifndef ALTGRAD_PLUGIN_H
 #define ALTGRAD_PLUGIN_H
@@ -225,7 +226,13 @@ typedef struct altgrad_format_v1 {
      * be one of the neighbours, and at the threshold itself the rule for ties decides. NULL: the middle. `round` and `encode` follow them.
      */
     const float *thresholds;
+    /* How many `values` there are: 2^bits, or the library is refused. In tables without this field, 2^bits are read, unchecked. */
+    uint32_t value_count;
+    uint32_t reserved; /* 0 */
 } altgrad_format_v1;
+
+/* `values` and `value_count` of an array: `ALTGRAD_VALUES(values)`. */
+#define ALTGRAD_VALUES(array) .values = (array), .value_count = (uint32_t)(sizeof(array) / sizeof *(array))
 
 /* What a library exports as `altgrad_plugin_entry_v1`. Read, not called: nothing of the library runs before it was checked. */
 typedef struct altgrad_library_v1 {

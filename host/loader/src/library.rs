@@ -109,7 +109,7 @@ impl LoadedLibrary {
                 ((module.build_info())(), Exports::Rust(module))
             }
             LibraryEntry::C(tables) => {
-                let hint = || format!("rebuild it with {}", c_abi::version());
+                let hint = || format!("rebuild it with tables as {} describes them", c_abi::version());
                 let library = tables.map_err(|fault| refused(fault, hint()))?;
                 (c_abi::build_info(&library), Exports::C(CFormats::new(library)))
             }

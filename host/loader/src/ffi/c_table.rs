@@ -7,7 +7,8 @@
 
 use std::{
     ffi::{CStr, c_char},
-    slice,
+    mem::{MaybeUninit, offset_of},
+    ptr, slice,
 };
 
 use altgrad_plugin_api::{
@@ -57,6 +58,9 @@ struct Format {
     amax_target: f32,
     threshold_count: u32,
     thresholds: *const f32,
+    /// From here on a table may lack fields.
+    value_count: u32,
+    reserved: u32,
 }
 
 /// `altgrad_kernel_v1`.
@@ -184,7 +188,7 @@ impl CLibrary {
         if let Some(refusal) = version::refusal("altgrad_plugin.h", Version(version), Version(C_VERSION)) {
             return Err(refusal);
         }
-        let table = sized(table, head[2], "the library's table")?;
+        let table = sized(table, head[2], size_of::<Library>(), "the library's table")?;
         let formats = array(table.formats, counted(table.format_count, "formats")?, "its formats")?;
         let read = |(index, &format): (usize, &*const Format)| {
             CFormat::read(format).map_err(|fault| format!("its format {}: {fault}", index + 1))
@@ -200,7 +204,7 @@ impl CLibrary {
 
 impl CFormat {
     fn read(table: *const Format) -> Result<Self, TableFault> {
-        let table = growing(table, "its table")?;
+        let (table, size) = growing(table, offset_of!(Format, value_count), "its table")?;
         let [exponent_bits, significand_bits, bias, domain] = table.minifloat;
         let spec = match table.spec {
             1 => CSpec::Minifloat(Minifloat {
@@ -218,6 +222,11 @@ impl CFormat {
                 return Err("it has neither `values` nor `decode`".into());
             }
             2 if table.values.is_null() => CSpec::Table(table.bits, None),
+            // A table that is older than the field does not tell.
+            2 if size >= size_of::<Format>() && table.value_count != 1 << table.bits => {
+                let (count, bits, codes) = (table.value_count, table.bits, 1u32 << table.bits);
+                return Err(format!("`value_count` is {count}, and {bits} bits a code have {codes} values"));
+            }
             2 => CSpec::Table(table.bits, Some(array(table.values, 1 << table.bits, "its values")?.to_vec())),
             other => return Err(format!("there is no spec {other}")),
         };
@@ -253,7 +262,7 @@ impl CFormat {
 
 impl CKernel {
     fn read(table: *const Kernel) -> Result<Self, TableFault> {
-        let table = growing(table, "its table")?;
+        let (table, _) = growing(table, size_of::<Kernel>(), "its table")?;
         let buffers = array(table.buffers, counted(table.buffer_count, "buffers")?, "its buffers")?;
         let info = array(table.info, counted(table.info_count, "info fields")?, "its info fields")?;
         let statistics =
@@ -303,25 +312,29 @@ fn counted(count: u32, what: &str) -> Result<usize, TableFault> {
     if count > MOST { Err(format!("{count} {what}: the table is damaged")) } else { Ok(count as usize) }
 }
 
-/// A table that begins with its own size.
-fn growing<T: Copy>(table: *const T, what: &str) -> Result<T, TableFault> {
+/// A table that begins with its own size, and this size; it has at least the first `least` bytes.
+fn growing<T: Copy>(table: *const T, least: usize, what: &str) -> Result<(T, usize), TableFault> {
     if table.is_null() || !table.cast::<u32>().is_aligned() {
         return Err(format!("{what} is null or not aligned"));
     }
     // SAFETY: not null and aligned; a table of the header begins with its size.
     let size = unsafe { table.cast::<u32>().read() };
-    sized(table, size, what)
+    Ok((sized(table, size, least, what)?, size as usize))
 }
 
-/// A copy of a table that declares a size of `size` bytes.
-fn sized<T: Copy>(table: *const T, size: u32, what: &str) -> Result<T, TableFault> {
-    let least = size_of::<T>();
+/// A copy of a table that declares a size of `size` bytes; fields beyond it are zero.
+fn sized<T: Copy>(table: *const T, size: u32, least: usize, what: &str) -> Result<T, TableFault> {
     if (size as usize) < least || !table.is_aligned() {
         return Err(format!("{what} is {size} bytes long, version {} has {least}", Version(C_VERSION)));
     }
+    let mut copy = MaybeUninit::<T>::zeroed();
+    let known = (size as usize).min(size_of::<T>());
     // SAFETY: not null and aligned, and as long as its own size field states; its fields are numbers, pointers and
-    // optional functions, for which every pattern of bits is a value.
-    Ok(unsafe { table.read() })
+    // optional functions, for which every pattern of bits is a value, zero included.
+    Ok(unsafe {
+        ptr::copy_nonoverlapping(table.cast::<u8>(), copy.as_mut_ptr().cast::<u8>(), known);
+        copy.assume_init()
+    })
 }
 
 /// A static array of a library.

@@ -34,7 +34,7 @@ fn the_header_compiles_as_c11_and_as_cpp17_without_a_warning() {
     let text = "#include \"altgrad_plugin.h\"\n\
         static const float values[4] = {0.0f, 1.0f, -2.0f, -1.0f};\n\
         static const altgrad_format_v1 int2 = {sizeof(altgrad_format_v1), ALTGRAD_SPEC_TABLE, \"INT2\", \"1.0.0\", \"-2 to 1\",\n\
-            {0, 0, 0, 0}, 2, 0, values, NULL, NULL, NULL, NULL, 0.0f, 0, NULL};\n\
+            {0, 0, 0, 0}, 2, 0, values, NULL, NULL, NULL, NULL, 0.0f, 0, NULL, 4, 0};\n\
         ALTGRAD_DESCRIBE_FORMAT(\"INT2\", \"1.0.0\", \"-2 to 1\");\n\
         ALTGRAD_EXPORT_FORMATS(&int2);\n";
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin-api/include");
@@ -103,7 +103,7 @@ fn a_run_with_the_example_equals_the_run_with_its_rust_twin() {
 
 #[test]
 fn each_fault_of_a_table_in_c_is_refused_in_a_sentence() {
-    let tables: [&[&str]; 7] = [
+    let tables: [&[&str]; 9] = [
         &["MAGIC=1"],
         &["MAJOR=2"],
         &["SIZE=8"],
@@ -111,6 +111,9 @@ fn each_fault_of_a_table_in_c_is_refused_in_a_sentence() {
         &["NO_ID"],
         &["BITS=17"],
         &["NO_VALUES"],
+        // Read past its end without the count.
+        &["BITS=5"],
+        &["VALUE_COUNT=0"],
     ];
     let mut page = String::new();
     for defines in tables {
@@ -121,6 +124,16 @@ fn each_fault_of_a_table_in_c_is_refused_in_a_sentence() {
         page += &format!("=== {}\n{}\n", defines.join(" "), bench.redacted(&outcome.stderr));
     }
     assert_snapshot!("c_table_faults", page);
+}
+
+/// Its values are read as before, without their count.
+#[test]
+fn a_table_of_an_earlier_header_is_read() {
+    let test = "a_table_of_an_earlier_header_is_read";
+    let Some((bench, library)) = compiled(test, MISBEHAVER, &["OLD", "VALUE_COUNT=0"]) else { return };
+    let path = library.display().to_string();
+    let outcome = bench.host(&["plugins", "check", &path, "--only", "decode_codes"]);
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
 }
 
 /// A truncated library is refused before the loader sees it, and pins are checked first, as for other libraries.
@@ -220,7 +233,7 @@ fn a_format_that_tapers_has_to_say_what_it_is_scaled_to() {
             NAN, -4096.0f, -64.0f, -1.5f, -1.0f, -0.75f, -0.5f, -0.25f};\n\
         static const altgrad_format_v1 format = {\n\
             .struct_size = sizeof(altgrad_format_v1), .spec = ALTGRAD_SPEC_TABLE, .id = \"TAPER\", .version = \"1.0.0\",\n\
-            .summary = \"tapers\", .bits = 4, .values = values, .amax_target = TARGET};\n\
+            .summary = \"tapers\", .bits = 4, ALTGRAD_VALUES(values), .amax_target = TARGET};\n\
         ALTGRAD_EXPORT_FORMATS(&format);\n";
     for (target, code) in [("0.0f", 3), ("1.5f", 0)] {
         let bench = Bench::new();

@@ -23,7 +23,7 @@ fn rows() -> [Row; 6] {
     let format = fields!(Format: "struct_size" struct_size, "spec" spec, "id" id, "version" version, "summary" summary,
         "minifloat" minifloat, "bits" bits, "kernel_count" kernel_count, "values" values, "round" functions.round,
         "encode" functions.encode, "decode" functions.decode, "kernels" kernels, "amax_target" amax_target,
-        "threshold_count" threshold_count, "thresholds" thresholds);
+        "threshold_count" threshold_count, "thresholds" thresholds, "value_count" value_count, "reserved" reserved);
     let kernel = fields!(Kernel: "struct_size" struct_size, "op" op, "language" language, "architecture" architecture,
         "vector" vector, "units" units, "shared_bytes" shared_bytes, "info_words" info_words, "buffer_count" buffer_count,
         "info_count" info_count, "statistic_count" statistic_count, "partial_sum_count" partial_sum_count, "entry" entry,
@@ -96,4 +96,17 @@ fn an_array_whose_count_was_forgotten_is_refused() {
     assert_eq!(array::<f32>(std::ptr::null(), 0, "its thresholds"), Ok(&[][..]));
     let fault = array([0.5f32].as_ptr(), 0, "its thresholds");
     assert_eq!(fault, Err("its thresholds are given, but their count is 0".into()));
+}
+
+#[test]
+fn a_table_that_ends_before_a_field_has_zero_there() {
+    let table = [16u32, 1, 2, 3];
+    let read = |size| sized(table.as_ptr().cast::<[u32; 4]>(), size, 8, "it");
+    assert_eq!(read(8), Ok([16, 1, 0, 0]));
+    assert_eq!(
+        (read(16), read(64)),
+        (Ok(table), Ok(table)),
+        "a newer table is longer than what is known of it"
+    );
+    assert_eq!(read(7), Err("it is 7 bytes long, version 0.1 has 8".into()));
 }
