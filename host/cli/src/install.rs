@@ -28,6 +28,10 @@ pub(super) struct InstallArgs {
     /// First runs the conformance suite on each library, as `plugins check` does.
     #[arg(long)]
     check: bool,
+    /// Replaces an installed library that has the same plugin, shipped or of others, or a file of the same name. The
+    /// first file that is replaced is kept, with `.replaced` behind its name.
+    #[arg(long)]
+    replace: bool,
 }
 
 /// A library on its way.
@@ -62,6 +66,14 @@ pub(super) fn run(args: &InstallArgs) -> Result<ExitCode, Diagnostic> {
         }
         let (to, before) = place(file, &library, &catalog).map_err(|refusal| refusal.at(file.display()))?;
         plans.push(Plan { library, bytes, to, before });
+    }
+    if !args.replace
+        && let Some(plan) = plans.iter().find(|plan| plan.replaces().is_some())
+    {
+        let message = format!("it would replace {}", plan.replaces().unwrap_or_default());
+        return Err(Diagnostic::config(message)
+            .at(plan.to.display())
+            .hint("`--replace` installs the new library, and keeps the file there as `NAME.replaced`; or rename the plugin"));
     }
     for (file, plan) in args.files.iter().zip(&plans).filter(|_| args.check) {
         if !check::passes(&check::CheckArgs::of(file), Some(&plan.library.sha256))? {
@@ -129,13 +141,30 @@ fn name(file: &Path) -> Option<String> {
 }
 
 impl Plan {
+    /// The file that would be replaced, in words; none if the same library is there.
+    fn replaces(&self) -> Option<String> {
+        match &self.before {
+            Before::Nothing => None,
+            Before::Library(old) if old.sha256 == self.library.sha256 => None,
+            Before::Library(old) => Some(described(old)),
+            Before::Refused => Some("a file that is no plugin library for this host".into()),
+        }
+    }
+
     fn carry_out(&self) -> Result<(), Diagnostic> {
         let Self { library, bytes, to, before } = self;
-        if matches!(before, Before::Library(old) if old.sha256 == library.sha256) {
+        let replaced = self.replaces();
+        if replaced.is_none() && matches!(before, Before::Library(_)) {
             println!("{}: already there, {}", to.display(), described(library));
             return Ok(());
         }
-        let written = fs::create_dir_all(to.parent().unwrap_or(to)).and_then(|()| files::write(to, bytes));
+        // The first one may be a shipped plugin; those after it are builds of the same author, or were asked about.
+        let kept = PathBuf::from(format!("{}.replaced", to.display()));
+        let keeps = replaced.is_some() && !kept.exists();
+        let keep = || if keeps { fs::copy(to, &kept).map(drop) } else { Ok(()) };
+        let written = fs::create_dir_all(to.parent().unwrap_or(to))
+            .and_then(|()| keep())
+            .and_then(|()| files::write(to, bytes));
         written.map_err(|error| {
             Diagnostic::run(format!("the library cannot be written ({error})"))
                 .at(to.display())
@@ -148,10 +177,10 @@ impl Plan {
                 to.display()
             );
         }
-        match before {
-            Before::Nothing => {}
-            Before::Library(old) => println!("  replaced {}", described(old)),
-            Before::Refused => println!("  replaced a file that is no plugin library for this host"),
+        if let Some(replaced) = replaced {
+            println!("  replaced {replaced}");
+            let what = if keeps { "it is kept" } else { "an earlier one stays kept" };
+            println!("  {what} as {}", kept.display());
         }
         Ok(())
     }

@@ -34,7 +34,8 @@ pub(super) enum PluginsCommand {
     },
     /// Runs the conformance suite on a library, each check in a process of its own.
     Check(check::CheckArgs),
-    /// Copies valid libraries into the folder of plugins. A library replaces an installed library with the same plugin.
+    /// Copies valid libraries into the folder of plugins. `--replace` replaces an installed library with the same
+    /// plugin.
     Install(install::InstallArgs),
     /// Creates a plugin crate: source, test, README and CI file.
     New(scaffold::NewArgs),

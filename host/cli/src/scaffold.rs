@@ -6,12 +6,14 @@
 
 use std::{
     fs, io,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     process::ExitCode,
 };
 
-use altgrad_base::{diagnostic::Diagnostic, println};
-use altgrad_loader::own_folder;
+use altgrad_base::{diagnostic::Diagnostic, eprintln, println};
+use altgrad_config::PluginsSection;
+use altgrad_loader::{Catalog, own_folder};
+use altgrad_plugin_api::PluginKind;
 use clap::{Args, ValueEnum};
 use minijinja::{Environment, UndefinedBehavior, Value, context};
 
@@ -52,6 +54,14 @@ impl TemplateKind {
         }
     }
 
+    fn plugin_kind(self) -> PluginKind {
+        match self {
+            Self::Format => PluginKind::FORMAT,
+            Self::Optimizer => PluginKind::OPTIMIZER,
+            Self::Sink => PluginKind::SINK,
+        }
+    }
+
     fn source(self) -> &'static str {
         match self {
             Self::Format => include_str!("../templates/format/lib.rs"),
@@ -85,17 +95,32 @@ pub(super) fn run(args: &NewArgs) -> Result<ExitCode, Diagnostic> {
         kind, name, package,
         id => id.as_str(),
         library => library.as_str(),
-        dependency => source.dependency(),
+        dependency => source.dependency(&folder).map_err(|error| {
+            Diagnostic::run(format!("cannot find the new crate's folder ({error})")).at(folder.display())
+        })?,
         by_path => matches!(source, Source::Folder(_)),
     };
     let files = filled_in(args.kind, &answers)?;
     write(&folder, &files)?;
+    warn_if_taken(args.kind.plugin_kind(), &id);
     println!("The {kind} {id} is in {}. To build, check and use it:", folder.display());
     println!("  cd {}", folder.display());
     println!("  cargo build --release");
     println!("  altgrad-host plugins check target/release/{library}");
     println!("  altgrad-host plugins install target/release/{library}");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Warns of a name that a plugin of the host's folder has: run files would mean either, so only one can be installed.
+fn warn_if_taken(kind: PluginKind, id: &str) {
+    let Ok(catalog) = Catalog::open(&PluginsSection::default()) else { return };
+    let Some(taken) = catalog.libraries.iter().find(|library| library.find(kind, id).is_some()) else {
+        return;
+    };
+    eprintln!(
+        "warning: {} has a {kind} {id} already: `plugins install` would replace it, and asks for `--replace`",
+        taken.path.display()
+    );
 }
 
 /// Longer ones break lines of the templates.
@@ -140,16 +165,28 @@ impl Source {
         })
     }
 
-    fn dependency(&self) -> String {
-        match self {
+    /// The line of the manifest of a crate in that folder. Its path is relative: crate and API can move together.
+    fn dependency(&self, crate_folder: &Path) -> io::Result<String> {
+        Ok(match self {
             // As a TOML string, with any characters of a path.
             Self::Folder(folder) => {
-                let path = toml::Value::String(folder.display().to_string());
+                let path = toml::Value::String(relative(crate_folder, folder)?.display().to_string());
                 format!("altgrad-plugin-api = {{ path = {path} }}")
             }
             Self::Version(version) => format!("altgrad-plugin-api = \"{version}\""),
-        }
+        })
     }
+}
+
+/// The path from a folder that may not be there yet to another, which is canonical.
+fn relative(from: &Path, to: &Path) -> io::Result<PathBuf> {
+    let from = std::path::absolute(from)?;
+    // Where parts of the path are links, `..` leads elsewhere.
+    let there = from.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
+    let from = there.canonicalize()?.join(from.strip_prefix(there).unwrap_or(Path::new("")));
+    let common = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
+    let up = from.components().skip(common).map(|_| Component::ParentDir);
+    Ok(up.chain(to.components().skip(common)).collect())
 }
 
 /// One to three numbers: `1`, `1.0`, `1.0.2`.
@@ -239,10 +276,21 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_written_as_toml_reads_it() {
-        let path = "/a \"b\"/c\\d";
-        let line = Source::Folder(path.into()).dependency();
-        let table: toml::Table = line.parse().unwrap();
-        assert_eq!(table["altgrad-plugin-api"]["path"].as_str(), Some(path));
+    fn a_path_is_relative_and_written_as_toml_reads_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap();
+        for (api, krate, path) in [
+            ("a \"b\"/c\\d", "lns8", "../a \"b\"/c\\d"),
+            ("altgrad/plugin-api", "work/deep/lns8", "../../../altgrad/plugin-api"),
+            ("work/plugin-api", "work/plugin-api/lns8", ".."),
+        ] {
+            let line = Source::Folder(home.join(api)).dependency(&home.join(krate)).unwrap();
+            let table: toml::Table = line.parse().unwrap();
+            assert_eq!(table["altgrad-plugin-api"]["path"].as_str(), Some(path));
+        }
+        // From a link, `..` is the folder above what it links to.
+        fs::create_dir_all(home.join("far/away")).unwrap();
+        std::os::unix::fs::symlink(home.join("far/away"), home.join("link")).unwrap();
+        assert_eq!(relative(&home.join("link/lns8"), &home.join("api")).unwrap(), Path::new("../../../api"));
     }
 }

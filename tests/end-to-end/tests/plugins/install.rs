@@ -1,5 +1,5 @@
 //! `plugins install`: libraries are checked, written whole under the right name, and replace the library of the same
-//! plugin.
+//! plugin if that is asked for.
 
 use std::{fs, path::PathBuf};
 
@@ -63,14 +63,28 @@ fn an_installed_library_is_listed_and_another_version_replaces_it() {
     fs::rename(bench.path("plugins/e5m2.so"), bench.path("plugins/mine.so")).unwrap();
     write_version(&file, "0.1.1");
     let new = sha256(&bench, "libaltgrad_format_e5m2.so");
-    let second = install(&bench, &["libaltgrad_format_e5m2.so"]);
+    let asked = install(&bench, &["libaltgrad_format_e5m2.so"]);
+    assert_eq!(asked.code, 2, "{}", asked.stderr);
+    let said = format!("it would replace format E5M2 0.1.0, sha256 {old}\n");
+    assert!(asked.stderr.contains(&said) && asked.stderr.contains("`--replace`"), "{}", asked.stderr);
+    assert_eq!(folder(&bench), ["mine.so"]);
+    let second = install(&bench, &["libaltgrad_format_e5m2.so", "--replace"]);
     assert_eq!(second.code, 0, "{}", second.stderr);
     let said = format!(
-        "mine.so: installed format E5M2 0.1.1, sha256 {new}\n  replaced format E5M2 0.1.0, sha256 {old}\n"
+        "mine.so: installed format E5M2 0.1.1, sha256 {new}\n  replaced format E5M2 0.1.0, sha256 {old}\n  it is kept as "
     );
-    assert!(second.stdout.ends_with(&said), "{}", second.stdout);
-    assert_eq!(folder(&bench), ["mine.so"]);
+    assert!(second.stdout.contains(&said), "{}", second.stdout);
+    assert!(second.stdout.ends_with("plugins/mine.so.replaced\n"), "{}", second.stdout);
+    assert_eq!(folder(&bench), ["mine.so", "mine.so.replaced"]);
     assert_eq!(fs::read(bench.path("plugins/mine.so")).unwrap(), fs::read(&file).unwrap());
+
+    // The first one is kept, not each build after it; and no command takes it for a library.
+    write_version(&file, "0.1.2");
+    let third = install(&bench, &["libaltgrad_format_e5m2.so", "--replace"]);
+    assert!(third.stdout.contains("an earlier one stays kept as "), "{}{}", third.stdout, third.stderr);
+    assert_eq!(sha256(&bench, "plugins/mine.so.replaced"), old);
+    let listed = bench.host(&["plugins", "list", "--dir", "plugins"]);
+    assert_eq!(listed.stdout.matches("E5M2").count(), 1, "{}", listed.stdout);
 }
 
 #[test]
@@ -90,6 +104,12 @@ fn what_is_no_plugin_is_refused_and_nothing_is_written() {
     // A damaged library in the folder is no reason to refuse its successor.
     fs::copy(bench.path("cut.so"), bench.path("plugins/e5m2.so")).unwrap();
     let outcome = install(&bench, &["libaltgrad_format_e5m2.so"]);
+    assert!(
+        outcome.code == 2 && outcome.stderr.contains("would replace a file that is no"),
+        "{}",
+        outcome.stderr
+    );
+    let outcome = install(&bench, &["libaltgrad_format_e5m2.so", "--replace"]);
     assert!(outcome.code == 0 && outcome.stdout.contains("replaced a file that is no"), "{}", outcome.stdout);
 }
 

@@ -186,8 +186,19 @@ fn what_plugins_new_refuses_it_says_and_leaves_no_trace() {
         assert!(outcome.stderr.contains(message), "{message} in {}", outcome.stderr);
         assert_eq!(bench.contents(), before, "{name}");
     }
-    assert_eq!(new("fine", &["--api", "1.0"]).code, 0);
+    let fine = new("fine", &["--api", "1.0"]);
+    assert_eq!((fine.code, fine.stderr.as_str()), (0, ""));
     assert!(bench.read("fine/Cargo.toml").contains("altgrad-plugin-api = \"1.0\""));
+    // Without an option, the API of the clone is found, and the manifest has no absolute path.
+    let taken = new("csv", &[]);
+    assert_eq!(taken.code, 0, "{}", taken.stderr);
+    assert!(taken.stderr.contains("csv.so has a sink csv already"), "{}", taken.stderr);
+    let manifest = bench.read("csv/Cargo.toml");
+    let path = manifest.split("path = \"").nth(1).unwrap().split('"').next().unwrap();
+    assert!(
+        path.starts_with("../") && bench.path("csv").join(path).join("Cargo.toml").is_file(),
+        "{manifest}"
+    );
     let again = new("fine", &["--api", "1.0"]);
     assert_eq!(again.code, 2);
     assert!(again.stderr.contains("the folder exists already"), "{}", again.stderr);
