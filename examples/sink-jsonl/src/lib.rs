@@ -130,8 +130,6 @@ mod tests {
 
     use super::*;
 
-    altgrad_conformance::sink_suite!(JsonLines);
-
     fn write(folder: &Path, resume_step: Option<u64>, rows: &[(u64, &str, f64)]) -> String {
         let mut sink = JsonLines::new(&Config::default()).unwrap();
         sink.open(&RunInfo {
