@@ -88,25 +88,37 @@ mod tests {
         }
     }
 
-    /// The mean over all words is the closed form, for every number of bits that can be enumerated.
+    /// For every number of bits and every mode the mean over all words is the closed form, which whole numbers compute.
     #[test]
     fn the_mean_over_all_words_is_the_closed_form() {
         let grid = values(2, 1, Domain::FIN);
-        for bits in 1..=12u8 {
-            for x in [0.3f32, -0.7, 1.2, 2.71, -5.9, 4.0] {
-                let few = FewBits { bits, mode: FewBitsMode::A };
-                let inner = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0]
-                    .into_iter()
-                    .rfind(|v| *v <= x.abs())
-                    .unwrap()
-                    .copysign(x);
-                let words = 0..1u32 << bits;
-                let sum: f64 = words.map(|r| f64::from(few.round(&grid, x, inner, r << (32 - bits)))).sum();
-                let gap = grid.spacing(x.into());
-                let d = (f64::from(x.abs()) - f64::from(inner.abs())) / gap;
-                let whole = f64::from(1u32 << bits);
-                let expected = f64::from(inner) + ((d * whole).floor() / whole * gap).copysign(x.into());
-                assert!((sum / whole - expected).abs() < 1e-12, "{bits} {x}");
+        // A multiple of 2^-30, as all of these are.
+        let units = |x: f32| (f64::from(x.abs()) * f64::from(1 << 30)) as u128;
+        // 1.125 and 2.25 are ties of two and of three bits.
+        let elements = [0.3f32, -0.7, 1.2, 2.71, -5.9, 1.125, -2.25, 4.0];
+        for (x, bits) in elements.into_iter().flat_map(|x| (1..=32u8).map(move |bits| (x, bits))) {
+            let inner = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0].into_iter().rfind(|v| *v <= x.abs()).unwrap();
+            let gap = units(grid.spacing(x.into()) as f32);
+            let distance = (units(x) - units(inner)) << bits;
+            let (whole, twice_the_rest) = (distance / gap, 2 * (distance % gap));
+            let is_odd = whole % 2 == 1;
+            for (mode, goes_up) in [
+                (FewBitsMode::A, false),
+                (FewBitsMode::B, twice_the_rest >= gap),
+                (FewBitsMode::C, twice_the_rest > gap || (twice_the_rest == gap && is_odd)),
+                (FewBitsMode::Odd, twice_the_rest > gap || (twice_the_rest == gap && !is_odd)),
+            ] {
+                let few = FewBits { bits, mode };
+                let rounded =
+                    |r: u64| few.round(&grid, x, inner.copysign(x), (r << (32 - bits)) as u32).abs();
+                // Words go away from zero from one of them on.
+                let (mut least, mut end) = (0, 1u64 << bits);
+                while least < end {
+                    let middle = least.midpoint(end);
+                    if rounded(middle) > inner { end = middle } else { least = middle + 1 }
+                }
+                let away = u128::from((1u64 << bits) - least);
+                assert_eq!(away, whole + u128::from(goes_up), "{x} with {bits} bits, {mode:?}");
             }
         }
     }
