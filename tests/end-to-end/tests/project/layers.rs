@@ -108,7 +108,7 @@ const RULES: &[Rule] = &[
     rule("altgrad-format-*", &[API, FORMAT_KIT]),
     rule("altgrad-optimizer-*", &[API, OPTIMIZER_KIT]).tests(&[FORMAT_KIT]),
     rule("altgrad-sink-*", &[API]).tests(&[CONFORMANCE]),
-    rule("altgrad-example-*", &[API]).tests(&[CONFORMANCE]),
+    rule("altgrad-example-*", &[API]),
     rule("altgrad-fixture-*", &[API]),
     // Tests.
     rule(END_TO_END, &[]),
