@@ -18,8 +18,8 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// The turns between `values`, which ascend, at most 2^16. `goes_up(i, x)` says for an `x` strictly between value `i`
-    /// and the next whether it goes to the next one; it holds from some `x` on.
+    /// The turns between `values`, which ascend, at most 2^16. `goes_up(i, x)` says for an `x` strictly between value
+    /// `i` and the next whether it goes to the next one; it holds from some `x` on.
     pub(super) fn new(values: &[f32], goes_up: impl Fn(usize, f32) -> bool) -> Self {
         let turn = |index: usize| {
             let (mut below, mut turned) = (rank(values[index]), rank(values[index + 1]));
