@@ -132,7 +132,9 @@ fn an_optimizer_that_misbehaves_is_named() {
         ),
     ];
     for (misbehave, name, message) in rows {
-        let args = ["plugins", "check", path.as_str(), "--timeout-s", "2", "--only", name];
+        // Only a hang reaches the limit; the others may take their time on a busy machine.
+        let limit = if misbehave.ends_with("hang") { "2" } else { "60" };
+        let args = ["plugins", "check", path.as_str(), "--timeout-s", limit, "--only", name];
         let outcome = Bench::new().host_with(&args, &[("ALTGRAD_PANIC_IN", misbehave)]);
         assert_eq!(outcome.code, 3, "{misbehave}: {}{}", outcome.stdout, outcome.stderr);
         let line = outcome.stdout.lines().find(|line| line.starts_with("optimizer bad")).unwrap_or_default();
