@@ -289,7 +289,9 @@ fn side(x: f64, a: f64, b: f64) -> Ordering {
 
 /// A zero has the sign of the value before rounding.
 fn signed(value: f32, from: f32) -> f32 {
-    if value == 0.0 { value.copysign(from) } else { value }
+    // Without a branch: zeros come in no order that could be predicted.
+    let sign = u32::from(value == 0.0) << 31;
+    f32::from_bits((value.to_bits() & !sign) | (from.to_bits() & sign))
 }
 
 #[cfg(test)]
