@@ -10,6 +10,8 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::{Command, Output},
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
 };
 
 use altgrad_end_to_end::{Bench, TINY, built, root, skipped, stage};
@@ -126,26 +128,50 @@ fn the_package_installs_and_passes_its_tests() {
             skipped(NAME, &format!("{package} cannot be installed"));
         }
     }
-    let libraries = built("libaltgrad_example_posit8.so");
-    let mut tests = Command::new(&python);
-    tests
+    let tests = link_of_tests(folder.path());
+    let modules = modules(&tests);
+    assert!(!modules.is_empty());
+    let next = AtomicUsize::new(0);
+    // Modules know nothing of each other: as many at a time as there are cores.
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().unwrap().get() {
+            scope.spawn(|| {
+                while let Some(module) = modules.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    assert_passes(module, &python, &tests);
+                }
+            });
+        }
+    });
+}
+
+/// The modules of the package's tests, those with most lines first, since they tend to take longest.
+fn modules(tests: &Path) -> Vec<String> {
+    let mut found: Vec<_> =
+        fs::read_dir(tests.join("tests")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    found.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("test_")));
+    found.sort_by_key(|path| std::cmp::Reverse(fs::read_to_string(path).unwrap().lines().count()));
+    found.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+/// Runs the tests of a module with the installed package, not the sources: `tests` is a folder with nothing else.
+fn assert_passes(module: &str, python: &Path, tests: &Path) {
+    let mut command = Command::new(python);
+    command
         // Discovery skips a module whose import says so.
-        .args(["-W", "ignore", "-m", "unittest", "discover", "-v", "-s", "tests", "-t", "."])
-        // Not the folder `python`: the installed package is tested, not the sources.
-        .current_dir(link_of_tests(folder.path()))
+        .args(["-W", "ignore", "-m", "unittest", "discover", "-v", "-s", "tests", "-t", ".", "-p", module])
+        .current_dir(tests)
         .env("ALTGRAD_HOST", stage().join("altgrad-host"))
-        .env("ALTGRAD_LIBRARIES", libraries.parent().unwrap());
+        .env("ALTGRAD_LIBRARIES", built("libaltgrad_example_posit8.so").parent().unwrap());
     if let Some(packages) = other_packages() {
-        tests.env("PYTHONPATH", packages);
+        command.env("PYTHONPATH", packages);
     }
-    let done = tests.output().unwrap();
+    let done = command.output().unwrap();
     let said = text(&done);
     for line in said.lines().filter(|line| line.contains("... skipped ")) {
         let (test, why) = line.split_once(" ... skipped ").unwrap();
         skipped(test, why);
     }
-    assert!(done.status.success(), "{said}");
-    assert!(said.contains("\nOK"), "{said}");
+    assert!(done.status.success() && said.contains("\nOK"), "{module}: {said}");
 }
 
 /// Builds everything in release, as for a user: minutes.
