@@ -66,6 +66,11 @@ impl Effect {
         power::detectable(self.seeds, self.sd?, self.level)
     }
 
+    /// True if the sign-flip test finds it above zero and its interval includes zero: few seeds supply most of the spread.
+    pub(crate) fn is_found_by_signs(self) -> bool {
+        self.is_positive && self.half_width >= self.mean
+    }
+
     /// True if it is positive and at least [`MATERIAL`] of the total.
     #[must_use]
     pub fn is_material(&self, total: Self) -> bool {
@@ -279,7 +284,7 @@ mod tests {
         let mut lab = Lab::new(1, options, &mut runs);
         let (run, baseline) = (Setting::default(), Setting::without([0]));
         let effect = lab.decided(&run, &baseline, 1, 0.0).unwrap();
-        assert!(effect.is_positive && effect.mean < effect.half_width, "{effect:?}");
+        assert!(effect.is_found_by_signs(), "{effect:?}");
         assert_eq!(lab.runs(), 40);
     }
 }

@@ -149,7 +149,7 @@ impl BlameVerdict {
         if !self.levels.is_empty() {
             let _ = write!(
                 text,
-                "\nLoss in nats per token, mean and interval over {} seeds, corrected for the number of tests\n{:<44} {:>20} {:>20}\n",
+                "\nLoss in nats per token, mean and interval over {} seeds or more, corrected for the number of tests\n{:<44} {:>20} {:>20}\n",
                 self.seeds, "group", "recovered if undone", "caused if alone"
             );
         }
@@ -164,6 +164,12 @@ impl BlameVerdict {
                     shown(tested.alone)
                 );
             }
+        }
+        let tests = self.levels.iter().flatten().flat_map(|tested| [tested.undone, tested.alone]);
+        if tests.chain(self.total).any(Effect::is_found_by_signs) {
+            text.push_str(
+                "an interval that includes zero, of an effect found: nearly all seeds have it, by the exact sign-flip test, and a few widen Student's interval\n",
+            );
         }
         if !self.remedies.is_empty() {
             let _ = writeln!(
