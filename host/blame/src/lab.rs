@@ -66,7 +66,7 @@ impl Effect {
         power::detectable(self.seeds, self.sd?, self.level)
     }
 
-    /// True if the sign-flip test finds it above zero and its interval includes zero: few seeds supply most of the spread.
+    /// True if the sign-flip test finds it and its interval includes zero: few seeds supply most of the spread.
     pub(crate) fn is_found_by_signs(self) -> bool {
         self.is_positive && self.half_width >= self.mean
     }
