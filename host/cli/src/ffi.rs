@@ -19,14 +19,23 @@ pub fn adopt_locale() {
     }
 }
 
-/// Bytes that C's `malloc` has allocated, if it reports them (glibc). The host's own memory comes from another
-/// allocator; plugins' memory is included, unless they bring an allocator.
+/// Bytes that C's `malloc` has allocated, if it reports them (glibc 2.33 or newer). The host's own memory comes from
+/// another allocator; plugins' memory is included, unless they bring an allocator.
 #[must_use]
 pub fn c_heap_in_use() -> Option<u64> {
     #[cfg(target_env = "gnu")]
     {
-        // SAFETY: takes nothing and returns numbers.
-        let info = unsafe { libc::mallinfo2() };
+        // Looked up, because a host that names it would not start with an older glibc.
+        // SAFETY: the name ends with a zero byte.
+        let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mallinfo2".as_ptr()) };
+        if address.is_null() {
+            return None;
+        }
+        // SAFETY: the function of this name in C's library has this type, takes nothing and returns numbers.
+        let info = unsafe {
+            let mallinfo2: extern "C" fn() -> libc::mallinfo2 = std::mem::transmute(address);
+            mallinfo2()
+        };
         Some((info.uordblks + info.hblkhd) as u64)
     }
     #[cfg(not(target_env = "gnu"))]
