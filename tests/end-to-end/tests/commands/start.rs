@@ -77,7 +77,7 @@ fn init_writes_a_run_file_for_every_choice() {
     bench.write("below/other.txt", "");
     written(&["--text", "corpus.txt", "--out", "below/own.toml"], "below/own.toml");
     for file in ["nvfp4.toml", "below/own.toml"] {
-        let said = bench.host(&["check", file]);
+        let said = bench.host(&["check", file, "--set", "data.batch_size=1"]);
         assert_eq!(said.code, 0, "{file}: {}", said.stderr);
     }
     let before = bench.read("e4m3.toml");
@@ -121,7 +121,8 @@ fn the_readmes_first_question_gets_an_answer() {
         let command = line.split('#').next().unwrap();
         let mut words: Vec<&str> = command.split_whitespace().skip(1).collect();
         if words[0] == "run" {
-            words.extend(["--max-steps", "4", "--quiet"]);
+            words.extend(["--max-steps", "4", "--quiet", "--set", "train.eval_batches=1"]);
+            words.extend(["--set", "train.full_eval='never'"]);
         }
         let said = bench.host(&words);
         assert_eq!(said.code, 0, "{line}: {}", said.stderr);
