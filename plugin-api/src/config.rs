@@ -244,8 +244,15 @@ impl Config {
 }
 
 /// The names in a run folder that are the host's. So are those that begin with `.altgrad-`.
-pub const HOST_NAMES: [&str; 6] =
-    ["run.json", "config.toml", "events.jsonl", "weights.safetensors", "checkpoints", ".lock"];
+pub const HOST_NAMES: [&str; 7] = [
+    "run.json",
+    "config.toml",
+    "events.jsonl",
+    "weights.safetensors",
+    "profile.json",
+    "checkpoints",
+    ".lock",
+];
 
 fn is_of_the_host(name: &OsStr) -> bool {
     HOST_NAMES.iter().any(|own| name == *own) || name.as_encoded_bytes().starts_with(b".altgrad-")

@@ -17,7 +17,7 @@ use altgrad_engine::{
     device::ComputeDevice,
     passes::MeanLoss,
     setup::ReadyRun,
-    train::{self, ProgressListener, status::RunReport},
+    train::{self, ProgressListener, RunOptions, status::RunReport},
 };
 use altgrad_run_folder::{
     folder::{RunFolder, WEIGHTS},
@@ -50,6 +50,10 @@ pub(super) struct RunArgs {
     /// Resumes even if run file, data or plugins differ from those of the checkpoint, and records the differences.
     #[arg(long, requires = "resume")]
     resume_anyway: bool,
+    /// Writes a trace of N steps, from the second one on, to `profile.json` in the run folder, for ui.perfetto.dev and
+    /// chrome://tracing: the phases of each step, the launches of kernels, and their times on the device.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    profile: Option<u64>,
     /// Shows errors only.
     #[arg(long)]
     quiet: bool,
@@ -187,7 +191,8 @@ fn train(
         say(&ready.summary());
     }
     let _page = LivePage::beside(&folder, args.watch);
-    let report = train::run(ready, &folder, start, args.max_steps, &mut SharedProgress(listener))?;
+    let options = RunOptions { stop_after: args.max_steps, profile: args.profile };
+    let report = train::run(ready, &folder, start, options, &mut SharedProgress(listener))?;
     if !args.quiet {
         say(&closing_table(&report, &folder.display().to_string()));
     }
@@ -250,6 +255,9 @@ fn closing_table(report: &RunReport, folder: &str) -> Table {
         report.checkpoint.as_ref().map_or("missing".to_string(), |path| path.display().to_string());
     table.add_row(["checkpoint", &checkpoint]);
     table.add_row(["weights", &format!("{folder}/{WEIGHTS}")]);
+    if let Some(profile) = &report.profile {
+        table.add_row(["trace of steps", &profile.display().to_string()]);
+    }
     table
 }
 

@@ -4,7 +4,7 @@
 //! the gradients of the [`model`] under [`quant`] ([`passes`]), the update by [`optimizer`], and one record of
 //! [`metrics`]. [`train`] is the loop over steps, with [`altgrad_alerts`] on each record and [`checkpoint`]s of the
 //! state. [`debug`] holds the tools that compare runs and find the first value that is not finite, [`mod@bench`] times
-//! steps.
+//! steps, [`profile`] traces them.
 //!
 //! This is the only crate that depends on burn. It does not depend on the command line, sweeps or reports. Nothing is
 //! written before [`setup`] has accepted the run; all `unsafe` is in [`matrix`].
@@ -42,6 +42,7 @@ pub mod packed_ints;
 pub mod passes;
 #[cfg(feature = "gpu")]
 mod probe;
+pub mod profile;
 pub mod quant;
 pub mod read_back;
 pub mod sample;

@@ -12,7 +12,11 @@ use super::{
     case::{self, BenchSpec},
     step::take_step,
 };
-use crate::{fused_ops, setup::ReadyRun};
+use crate::{
+    fused_ops,
+    profile::launches::{KernelLaunch, LaunchRecorder},
+    setup::ReadyRun,
+};
 
 /// The kernels of one step of a case.
 #[derive(Debug, Serialize)]
@@ -39,9 +43,6 @@ pub struct KernelUse {
     /// Milliseconds of all launches on the device; `None` if the device does not measure them.
     pub device_ms: Option<f64>,
 }
-
-/// A launch: the name of the kernel, as the library gives it, and its milliseconds.
-type Launched = (&'static str, Option<f64>);
 
 /// The kernels of one step of each case, after `spec.warmup` steps.
 ///
@@ -74,18 +75,20 @@ pub(super) fn launches(run: &mut ReadyRun, number: u64) -> Result<usize, Diagnos
 }
 
 /// The launches of a step in order, with their times on the device if `timed`.
-fn observed_step(run: &mut ReadyRun, number: u64, timed: bool) -> Result<Vec<Launched>, Diagnostic> {
-    let step = || take_step(run, number).map(drop);
-    observer::observe(step, timed)
+fn observed_step(run: &mut ReadyRun, number: u64, timed: bool) -> Result<Vec<KernelLaunch>, Diagnostic> {
+    let recorder = LaunchRecorder::start(timed);
+    take_step(run, number)?;
+    Ok(recorder.end())
 }
 
 /// Adds up the launches of each kernel.
-fn by_kernel(launched: &[Launched]) -> Vec<KernelUse> {
+fn by_kernel(launched: &[KernelLaunch]) -> Vec<KernelUse> {
     let mut uses: BTreeMap<(&str, &str), (usize, Option<f64>)> = BTreeMap::new();
-    for (name, ms) in launched {
-        let (launches, total) = uses.entry(parts(name)).or_insert((0, Some(0.0)));
+    for launch in launched {
+        let (launches, total) = uses.entry(parts(launch.kernel)).or_insert((0, Some(0.0)));
         *launches += 1;
-        *total = total.zip(*ms).map(|(total, ms)| total + ms);
+        let ms = launch.duration.map(|duration| duration.as_secs_f64() * 1e3);
+        *total = total.zip(ms).map(|(total, ms)| total + ms);
     }
     let mut kernels: Vec<KernelUse> = uses
         .into_iter()
@@ -112,108 +115,10 @@ fn parts(name: &str) -> (&str, &str) {
     }
 }
 
-#[cfg(not(feature = "gpu"))]
-mod observer {
-    use altgrad_base::diagnostic::Diagnostic;
-
-    use super::Launched;
-
-    /// The launches of `work`: none.
-    pub(super) fn observe(
-        work: impl FnOnce() -> Result<(), Diagnostic>,
-        _: bool,
-    ) -> Result<Vec<Launched>, Diagnostic> {
-        work().map(|()| Vec::new())
-    }
-}
-
-#[cfg(feature = "gpu")]
-mod observer {
-    use std::sync::Arc;
-
-    use altgrad_base::diagnostic::Diagnostic;
-    use cubecl::future::block_on;
-    use cubecl_runtime::logging::{
-        Duration, LaunchObservation, LaunchObserver, ProfileDuration, TimingMethod, TimingRequest,
-    };
-    use parking_lot::Mutex;
-
-    use super::Launched;
-
-    /// The launches so far, and the times that are not read yet.
-    struct Recorder {
-        timed: bool,
-        launched: Mutex<Vec<(&'static str, Time)>>,
-    }
-
-    /// The time of a launch.
-    enum Time {
-        Unknown,
-        Unread(ProfileDuration),
-        Known(Duration),
-    }
-
-    impl Recorder {
-        /// Sets the time of a launch. Launches of several threads may alternate: it is the first of this kernel without
-        /// one.
-        fn set(&self, kernel: &'static str, time: Time) {
-            let mut launched = self.launched.lock();
-            let unknown =
-                |(name, time): &&mut (&'static str, Time)| *name == kernel && matches!(time, Time::Unknown);
-            if let Some((_, place)) = launched.iter_mut().rev().find(unknown) {
-                *place = time;
-            }
-        }
-    }
-
-    impl LaunchObserver for Recorder {
-        fn launched(&self, kernel: &'static str) {
-            self.launched.lock().push((kernel, Time::Unknown));
-        }
-
-        fn timing(&self) -> TimingRequest {
-            if self.timed { TimingRequest::Deferred } else { TimingRequest::None }
-        }
-
-        // A time that is not the device's includes the launch and the compilation of the kernel.
-        fn profiled(&self, kernel: &'static str, profile: ProfileDuration) {
-            if profile.timing_method() == TimingMethod::Device {
-                self.set(kernel, Time::Unread(profile));
-            }
-        }
-
-        fn timed(&self, kernel: &'static str, duration: Duration, method: TimingMethod) {
-            if method == TimingMethod::Device {
-                self.set(kernel, Time::Known(duration));
-            }
-        }
-    }
-
-    /// The launches of `work`, which ends when the device has computed all of them.
-    pub(super) fn observe(
-        work: impl FnOnce() -> Result<(), Diagnostic>,
-        timed: bool,
-    ) -> Result<Vec<Launched>, Diagnostic> {
-        let recorder = Arc::new(Recorder { timed, launched: Mutex::default() });
-        let observation = LaunchObservation::new(recorder.clone());
-        let result = work();
-        drop(observation);
-        result?;
-        let launched = std::mem::take(&mut *recorder.launched.lock());
-        let read = |(kernel, time)| {
-            let duration = match time {
-                Time::Unknown => None,
-                Time::Unread(profile) => block_on(profile.resolve()).map(|ticks| ticks.duration()),
-                Time::Known(duration) => Some(duration),
-            };
-            (kernel, duration.map(|duration| duration.as_secs_f64() * 1e3))
-        };
-        Ok(launched.into_iter().map(read).collect())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
@@ -226,7 +131,13 @@ mod tests {
             ("engine::sums::moments::Moments", Some(2.0)),
             ("library::binary::KernelBinop<library::AddOp<f32>>", Some(3.0)),
         ];
-        let found: Vec<_> = by_kernel(&launched)
+        let launch = |(kernel, ms): (&'static str, Option<f64>)| KernelLaunch {
+            kernel,
+            issued: Instant::now(),
+            began: None,
+            duration: ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
+        };
+        let found: Vec<_> = by_kernel(&launched.map(launch))
             .into_iter()
             .map(|kernel| (kernel.source, kernel.kernel, kernel.launches, kernel.device_ms))
             .collect();

@@ -10,7 +10,6 @@ pub mod checkpoints;
 pub mod kernels;
 pub mod machine;
 pub mod other_trainer;
-mod phases;
 pub mod report;
 mod statistics;
 mod step;

@@ -19,9 +19,7 @@ pub(super) fn take_step(run: &mut ReadyRun, number: u64) -> Result<Duration, Dia
     let (grads, outputs) = compute_gradients(setup, state, number, None)?;
     let update = apply_update(setup, (state, update_metrics), number, grads, &outputs)?;
     let elapsed = started.elapsed();
-    tracing::debug_span!("recording").in_scope(|| {
-        record_metrics(&mut record, setup, (state, update_metrics), (&outputs, &update), elapsed)
-    });
+    record_metrics(&mut record, setup, (state, update_metrics), (&outputs, &update), elapsed);
     machine::wait(&setup.device.tensors)?;
     Ok(started.elapsed())
 }

@@ -13,12 +13,15 @@ use super::{
     kernels,
     machine::{self, Machine},
     other_trainer::{self, OtherTrainer},
-    phases::Phases,
     report::{BenchReport, Timing},
     statistics::{least, median, quartiles},
     step::take_step,
 };
-use crate::{fused_ops, memory, setup::ReadyRun};
+use crate::{
+    fused_ops, memory,
+    profile::spans::{SpanRecorder, SpanTime},
+    setup::ReadyRun,
+};
 
 /// The times of a case's steps.
 #[derive(Debug, Default)]
@@ -106,25 +109,30 @@ fn take_steps(
     warmup: u64,
     mut after: impl FnMut(usize),
 ) -> Result<(), Diagnostic> {
-    let phases = Phases::default();
-    let subscriber = phases.subscriber();
+    let recorder = SpanRecorder::start();
     let first = numbers.start + warmup;
     for number in numbers {
         for (run, times) in runs.iter_mut().zip(&mut *times) {
             run.state.quant.state.step = number;
-            let taken = tracing::dispatcher::with_default(&subscriber, || take_step(run, number));
-            let elapsed = taken?;
-            let mut phases = phases.take();
-            if !fused_ops::is_available(&run.setup.device.tensors) {
-                phases.clear();
-            }
+            let elapsed = take_step(run, number)?;
+            let spans = recorder.take();
             if number >= first {
-                times.add(elapsed, phases);
+                let shown = if fused_ops::is_available(&run.setup.device.tensors) { &spans[..] } else { &[] };
+                times.add(elapsed, phases(shown));
             }
         }
         after(times[0].steps.len());
     }
     Ok(())
+}
+
+/// Milliseconds of the outermost spans, by name.
+fn phases(spans: &[SpanTime]) -> BTreeMap<&'static str, f64> {
+    let mut phases = BTreeMap::new();
+    for span in spans.iter().filter(|span| span.depth == 0) {
+        *phases.entry(span.name).or_default() += (span.end - span.start).as_secs_f64() * 1e3;
+    }
+    phases
 }
 
 fn timings(

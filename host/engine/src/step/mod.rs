@@ -3,7 +3,7 @@
 //! record.
 //!
 //! A step needs a setup and a state, and no run folder: the training loop, the comparison of two runs and the benchmark
-//! take the same steps. Each phase is a span that `bench` times.
+//! take the same steps. Each phase is a span that `bench` and [`crate::profile`] time.
 
 mod before;
 pub mod cast_switches;
@@ -141,6 +141,7 @@ pub fn record_metrics(
     (outputs, update): (&StepOutputs, &AppliedUpdate),
     elapsed: Duration,
 ) {
+    let _span = tracing::debug_span!("recording").entered();
     let (config, layout) = (&setup.config, &state.params.layout);
     let training = metrics::training::TrainingScalars {
         loss: outputs.loss,

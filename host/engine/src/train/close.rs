@@ -99,7 +99,9 @@ impl Run<'_> {
             self.logger.log_event(Event { place: error.place.clone(), ..event });
         }
         let Self { setup, state, folder, logger, mut report, .. } = self;
-        (report.sinks, report.faults) = logger.finish(report.steps, &report.summary(), outcome);
+        let (sinks, faults) = logger.finish(report.steps, &report.summary(), outcome);
+        report.sinks = sinks;
+        report.faults.splice(0..0, faults);
         report.faults.extend(missing);
         let written = status::write((&setup, &state), &folder, status, &report, result.as_ref().err());
         // The first fault is reported: a full disk causes several.

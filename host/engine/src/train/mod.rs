@@ -16,4 +16,4 @@ pub mod status;
 mod step_state;
 
 pub use progress::ProgressListener;
-pub use run::run;
+pub use run::{RunOptions, run};

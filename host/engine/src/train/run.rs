@@ -6,7 +6,11 @@ use std::{
 };
 
 use altgrad_alerts::Evaluation;
-use altgrad_base::{diagnostic::Diagnostic, files::Disk, interrupt};
+use altgrad_base::{
+    diagnostic::Diagnostic,
+    files::{self, Disk},
+    interrupt,
+};
 use altgrad_plugin_api::AlertLevel;
 use altgrad_run_folder::{
     events::Event,
@@ -28,10 +32,20 @@ use crate::{
     device_faults,
     metrics::{self, MetricRecord, StepOutputs, update_metrics::UpdateMetrics},
     passes::mean_loss,
+    profile::{PROFILE, StepProfiler, StepTrace},
     setup::{ReadyRun, RunSetup},
     state::TrainState,
     step,
 };
+
+/// What a process does of a run, besides its run file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunOptions {
+    /// The number of steps, including those before a resume, after which it ends; `None` for all.
+    pub stop_after: Option<u64>,
+    /// The number of steps of a trace, from the second one of the process on; `None` for no trace.
+    pub profile: Option<u64>,
+}
 
 /// The longest time between two writings of `run.json`.
 const STATUS_INTERVAL: Duration = Duration::from_secs(10);
@@ -54,9 +68,11 @@ pub(super) struct Run<'a> {
     pub(super) non_finite: NonFiniteTracker,
     /// When `run.json` was written last.
     written: Instant,
+    /// Records the trace of some steps.
+    profiler: Option<StepProfiler>,
 }
 
-/// Trains a run from `start` on, up to step `stop_after`, into a folder that is empty, not there, or holds the run's
+/// Trains a run from `start` on, as `options` say, into a folder that is empty, not there, or holds the run's
 /// beginning.
 ///
 /// # Errors
@@ -66,7 +82,7 @@ pub fn run(
     ready: ReadyRun,
     folder: &Path,
     mut start: Start,
-    stop_after: Option<u64>,
+    options: RunOptions,
     listener: &mut dyn ProgressListener,
 ) -> Result<RunReport, Diagnostic> {
     let ReadyRun { setup, state, update_metrics, sinks } = ready;
@@ -108,9 +124,10 @@ pub fn run(
         before,
         non_finite,
         written,
+        profiler: options.profile.map(StepProfiler::new),
     };
     run.logger.log_events(start.event().into_iter().collect());
-    let result = device_faults::guarded(|| run.steps(stop_after).and_then(|()| run.close()));
+    let result = device_faults::guarded(|| run.steps(options.stop_after).and_then(|()| run.close()));
     let result = result.and_then(|()| run.check_finite());
     run.end(result)
 }
@@ -120,6 +137,9 @@ impl Run<'_> {
     fn steps(&mut self, stop_after: Option<u64>) -> Result<(), Diagnostic> {
         let last = self.setup.config.train.max_steps.min(stop_after.unwrap_or(u64::MAX));
         for step in self.report.steps..last {
+            let trace = self.profiler.as_mut().and_then(StepProfiler::before_step);
+            self.write_trace(trace);
+            let _span = tracing::debug_span!("step").entered();
             let mut record = MetricRecord::new(step);
             self.switch_casts_at(step);
             self.state.quant.state.step = step;
@@ -157,7 +177,7 @@ impl Run<'_> {
             if step + 1 < self.setup.config.train.max_steps {
                 self.switch_casts_on_alerts(step);
             }
-            self.logger.log_metrics(record);
+            tracing::debug_span!("logging").in_scope(|| self.logger.log_metrics(record));
             if diverged {
                 self.before = self.step_state();
                 self.checkpoint_now(CheckpointKind::Anomaly, None);
@@ -170,7 +190,21 @@ impl Run<'_> {
                 break;
             }
         }
+        let trace = self.profiler.as_mut().and_then(StepProfiler::end);
+        self.write_trace(trace);
         Ok(())
+    }
+
+    /// Writes the trace of some steps into the run folder. A fault does not stop the run.
+    fn write_trace(&mut self, trace: Option<StepTrace>) {
+        let Some(trace) = trace else { return };
+        let path = self.folder.path().join(PROFILE);
+        match files::write(&path, trace.to_json().to_string().as_bytes()) {
+            Ok(()) => self.report.profile = Some(path),
+            Err(error) => self.report.faults.push(
+                Diagnostic::run(format!("the trace of the steps is not written: {error}")).at(path.display()),
+            ),
+        }
     }
 
     /// Finds the origin of values that are not finite in the first step that has some, before its update, which spreads
@@ -256,6 +290,7 @@ impl Run<'_> {
 
     fn evaluate_if_due(&mut self, step: u64, record: &mut MetricRecord) -> Result<Option<f64>, Diagnostic> {
         let due = step::is_due(self.setup.config.train.eval_interval, step);
+        let _span = due.then(|| tracing::debug_span!("evaluation").entered());
         due.then(|| Ok(self.evaluate(record)?.mean.loss)).transpose()
     }
 

@@ -64,6 +64,8 @@ pub struct RunReport {
     pub resumes: Vec<Resume>,
     /// The counts of delivered and lost rows and events in each sink.
     pub sinks: Vec<SinkCounts>,
+    /// The trace of some steps, if one was asked for and written.
+    pub profile: Option<PathBuf>,
     /// The faults that did not stop the run.
     pub faults: Vec<Diagnostic>,
 }

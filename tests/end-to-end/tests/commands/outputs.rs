@@ -107,7 +107,15 @@ fn links_and_devices_that_are_written_stay() {
 fn sinks_keep_off_the_files_of_the_host() {
     let bench = Bench::new();
     bench.write("tiny.toml", &format!("{TINY}[[sink]]\nname = \"csv\"\n"));
-    let names = ["run.json", "config.toml", "events.jsonl", "weights.safetensors", "checkpoints/x", ".lock"];
+    let names = [
+        "run.json",
+        "config.toml",
+        "events.jsonl",
+        "weights.safetensors",
+        "profile.json",
+        "checkpoints/x",
+        ".lock",
+    ];
     let options = [("csv", "path"), ("csv", "layers_path"), ("tensorboard", "folder"), ("wandb", "folder")];
     for (sink, option) in options {
         for name in names {

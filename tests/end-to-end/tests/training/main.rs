@@ -12,6 +12,7 @@ mod metrics;
 mod observe;
 mod optimizers;
 mod other_trainers;
+mod profile;
 mod quantized;
 mod replay;
 mod resume;
