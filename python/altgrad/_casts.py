@@ -33,6 +33,8 @@ class Applied:
     """Elements beyond the format's largest value, which saturate."""
     outer_scales: np.ndarray | None = None
     """The decode scale of each outer block, if there are such scales, row-major."""
+    microexponents: np.ndarray | None = None
+    """The exponent of the factor of each of the smallest sub-blocks, if there are any: uint8, row-major."""
 
 
 class Cast(Unchanging):
@@ -100,7 +102,9 @@ class Cast(Unchanging):
             )
         outer = seen["outer_scales"]
         outer = None if outer is None else np.frombuffer(outer, dtype=np.float32)
-        return Applied(back(values), codes, scales, stored, seen["tensor_scale"], seen["overflow"], outer)
+        micro = seen["microexponents"]
+        micro = None if micro is None else np.frombuffer(micro, dtype=np.uint8)
+        return Applied(back(values), codes, scales, stored, seen["tensor_scale"], seen["overflow"], outer, micro)
 
     def _round(
         self, x: np.ndarray, key: tuple[int, int, int], signs: tuple[int, int, int], amax: float | None = None

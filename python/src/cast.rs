@@ -289,6 +289,8 @@ impl Cast {
         dict.set_item("tensor_scale", applied.tensor_scale)?;
         let outer = applied.outer_scales.as_deref();
         dict.set_item("outer_scales", outer.map(|scales| bytes_of(py, scales)))?;
+        let exponents = applied.microexponents.as_deref();
+        dict.set_item("microexponents", exponents.map(|exponents| PyBytes::new(py, exponents)))?;
         dict.set_item("overflow", applied.overflow)?;
         dict.set_item("collapsed", applied.collapsed)?;
         let choices = applied.choices.as_deref();

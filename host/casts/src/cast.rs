@@ -6,7 +6,9 @@ use crate::{
     Axis, Block, BlockGrid, CastError, Grid, Hadamard, Operation, Rounding, Rule, Scaling, Shape,
     TensorScale,
     grid::Range,
+    microexponents::MicroFactors,
     overflow::{exceeds, overflow_codes},
+    powers::exp2,
     scale_rule::BlockStatistics,
     scale_type::ScaleRounding,
     scaling::BlockScale,
@@ -74,6 +76,8 @@ pub struct Prepared {
     outer: Option<BlockGrid>,
     /// The elements whose scales have one correction.
     corrected: Option<BlockGrid>,
+    /// The factors of sub-blocks, which scaled elements do not have.
+    micro: Option<MicroFactors>,
     /// The random words of the blocks' scales, if they are rounded at random.
     words: Vec<u32>,
     overflow: usize,
@@ -98,6 +102,9 @@ pub struct Applied {
     pub tensor_scale: Option<f32>,
     /// The same for each outer block, if there are such scales, in the shape of the grid of outer blocks.
     pub outer_scales: Option<Vec<f32>>,
+    /// The exponent of the factor of each of the smallest sub-blocks, if there are microexponents, in the shape of their
+    /// grid.
+    pub microexponents: Option<Vec<u8>>,
     /// The blocks.
     pub layout: BlockGrid,
     /// Elements beyond the format's largest value by more than the rounding of the scale; they saturate.
@@ -162,6 +169,13 @@ impl Cast {
                     "set block = 16 and a multiple of 16, or leave the key out",
                 ));
             }
+        }
+        let along = |size: usize| matches!(self.block, Block::Along(block) if block.is_multiple_of(size));
+        if !self.scaling.microexponents.sizes().all(along) {
+            return Err(CastError::fields(
+                "`scaling.microexponents` needs blocks of a number of elements along the axis that they divide",
+                "set block = 64 with microexponents = [8, 4], or block = 16 with [2]",
+            ));
         }
         if self.scaling.needs_matrix() && !has_blocks {
             return Err(CastError::fields(
@@ -260,6 +274,7 @@ impl Cast {
                 }
             }
         }
+        let micro = self.scaling.microexponents.divide(&mut scaled, shape, axis, grid.range().emax());
         let overflow = scaled.iter().filter(|x| grid.is_beyond(**x)).count();
         let nan = if grid.has_nan() { Vec::new() } else { take_nan(&mut scaled) };
         Ok(Prepared {
@@ -272,6 +287,7 @@ impl Cast {
             tensors,
             outer,
             corrected,
+            micro,
             words,
             overflow,
             collapsed,
@@ -403,7 +419,12 @@ impl Prepared {
         }
         self.correct(grid, &codes);
         let mut values = vec![0.0; codes.len()];
-        for (block, range) in self.layout.runs() {
+        let smallest = self.micro.as_ref().map_or(self.layout, |micro| micro.layout);
+        for (part, range) in smallest.runs() {
+            let (block, factor) = match &self.micro {
+                Some(micro) => (smallest.within(part, &self.layout), exp2(i32::from(micro.exponents[part]))),
+                None => (part, 1.0),
+            };
             let scale = self.scales[block];
             let tensor = outer_of(&self.tensors, &self.layout, self.outer.as_ref(), block)
                 .filter(|_| self.scaling.dequantize == Operation::Nested);
@@ -412,7 +433,7 @@ impl Prepared {
                     codes[i] = nan;
                 }
                 let point = grid.decode(codes[i]);
-                let point = if point == 0.0 { point.copysign(self.scaled[i]) } else { point };
+                let point = if point == 0.0 { point.copysign(self.scaled[i]) } else { point * factor };
                 values[i] = match tensor {
                     Some(tensor) => self.scaling.nested(&self.range, &scale, tensor, point),
                     None => self.scaling.dequantize.dequantize(point, [scale.encode, scale.decode]),
@@ -423,6 +444,7 @@ impl Prepared {
         let scale_codes = self.scales.iter().map(|scale| scale.code).collect();
         let scales = self.scales.iter().map(|scale| scale.stored).collect();
         let Self { layout, overflow, collapsed, choices, .. } = self;
+        let microexponents = self.micro.map(|micro| micro.exponents);
         let mut tensors = self.tensors.iter().map(|tensor| self.scaling.stored_tensor_scale(tensor));
         let (tensor_scale, outer_scales) = match self.outer {
             Some(_) => (None, Some(tensors.collect())),
@@ -435,6 +457,7 @@ impl Prepared {
             scale_codes,
             tensor_scale,
             outer_scales,
+            microexponents,
             layout,
             overflow,
             collapsed,
@@ -442,7 +465,7 @@ impl Prepared {
         })
     }
 
-    /// The encode and decode scale of each block. A correction, if the cast has one, is not in them.
+    /// The encode and decode scale of each block. Corrections and factors of sub-blocks are not in them.
     pub fn pairs(&self) -> impl Iterator<Item = [f32; 2]> {
         self.scales.iter().map(|scale| scale.pair())
     }

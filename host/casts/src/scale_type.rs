@@ -1,7 +1,8 @@
-//! Floating-point types of stored scales: without sign, with subnormals and zero.
+//! Floating-point types of stored scales: without sign.
 //!
 //! Refuses types of more than 8 bits, and those whose numbers exceed f32. Names are `ueEmM` for E exponent and M
-//! significand bits, whose code of ones is NaN, and `ueEmM:ieee`, whose largest exponent is not used.
+//! significand bits, with subnormals and zero, whose code of ones is NaN; `ueEmM:ieee`, whose largest exponent is not
+//! used; and `e6m2`, that of HiFloat4, without subnormals and zero.
 
 use std::{fmt, str::FromStr};
 
@@ -19,20 +20,29 @@ pub enum ScaleRounding {
     Stochastic,
 }
 
-/// An unsigned floating-point type with the bias `2^(E-1) - 1`.
+/// An unsigned floating-point type with the bias `2^(E-1) - 1`, or with one of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ScaleType {
     exponent_bits: u8,
     significand_bits: u8,
     ieee: bool,
+    /// The bias of a type without subnormals and zero.
+    normal_bias: Option<u8>,
 }
 
 impl ScaleType {
     /// NVFP4's: E4M3 without sign.
-    pub const UE4M3: Self = Self { exponent_bits: 4, significand_bits: 3, ieee: false };
+    pub const UE4M3: Self = Self { exponent_bits: 4, significand_bits: 3, ieee: false, normal_bias: None };
+    /// HiFloat4's: from `2^-48` to `1.5 2^15`.
+    pub const E6M2: Self = Self { exponent_bits: 6, significand_bits: 2, ieee: false, normal_bias: Some(48) };
 
     fn bias(self) -> i32 {
-        (1 << (self.exponent_bits - 1)) - 1
+        self.normal_bias.map_or((1 << (self.exponent_bits - 1)) - 1, i32::from)
+    }
+
+    /// The exponent of the smallest normal number.
+    pub(crate) fn emin(self) -> i32 {
+        i32::from(self.normal_bias.is_none()) - self.bias()
     }
 
     /// The code of NaN: all ones.
@@ -64,8 +74,11 @@ impl ScaleType {
     pub(crate) fn value(self, code: u8) -> f32 {
         let (m, code) = (i32::from(self.significand_bits), i32::from(code));
         let (exponent, significand) = (code >> m, code & ((1 << m) - 1));
-        let (units, exponent) =
-            if exponent == 0 { (significand, 1) } else { ((1 << m) + significand, exponent) };
+        let (units, exponent) = if exponent == 0 && self.normal_bias.is_none() {
+            (significand, 1)
+        } else {
+            ((1 << m) + significand, exponent)
+        };
         // At most 8 bits: exact.
         units as f32 * exp2(exponent - self.bias() - m)
     }
@@ -77,8 +90,9 @@ impl ScaleType {
         const WHOLE: f64 = (1u64 << 52) as f64;
         /// The unit of random numbers from 0 to 1.
         const UNIT: f64 = 1.0 / (1u32 << 24) as f64;
-        let (m, emin) = (i32::from(self.significand_bits), 1 - self.bias());
-        let x = x.clamp(0.0, self.largest());
+        let (m, emin) = (i32::from(self.significand_bits), self.emin());
+        // Code 0 is the smallest number.
+        let x = x.clamp(if self.normal_bias.is_some() { exp2(emin) } else { 0.0 }, self.largest());
         if x == 0.0 {
             return (0, 0.0);
         }
@@ -92,7 +106,8 @@ impl ScaleType {
             }
         };
         // Steps carry into the next binade: 2^(m+1) steps of one are 2^m of the next, and codes count on.
-        let code = ((exponent - emin) << m) + steps as i32;
+        let below = if self.normal_bias.is_some() { 1 << m } else { 0 };
+        let code = ((exponent - emin) << m) + steps as i32 - below;
         (code as u8, (steps * wide_exp2(exponent - m)) as f32)
     }
 }
@@ -101,6 +116,9 @@ impl FromStr for ScaleType {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
+        if text == "e6m2" {
+            return Ok(Self::E6M2);
+        }
         let (bits, ieee) = match text.strip_suffix(":ieee") {
             Some(bits) => (bits, true),
             None => (text, false),
@@ -113,14 +131,15 @@ impl FromStr for ScaleType {
         if !exists || exponent_bits + significand_bits > 8 {
             return Err(());
         }
-        Ok(Self { exponent_bits, significand_bits, ieee })
+        Ok(Self { exponent_bits, significand_bits, ieee, normal_bias: None })
     }
 }
 
 impl fmt::Display for ScaleType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { exponent_bits, significand_bits, ieee } = self;
-        write!(f, "ue{exponent_bits}m{significand_bits}{}", if *ieee { ":ieee" } else { "" })
+        let Self { exponent_bits, significand_bits, ieee, normal_bias } = self;
+        let sign = if normal_bias.is_some() { "" } else { "u" };
+        write!(f, "{sign}e{exponent_bits}m{significand_bits}{}", if *ieee { ":ieee" } else { "" })
     }
 }
 
@@ -165,6 +184,32 @@ mod tests {
         }
     }
 
+    /// arXiv:2602.11287: the smallest number has code 0, and the code of ones would be 1.75 2^15.
+    #[test]
+    fn e6m2_has_neither_zero_nor_subnormals() {
+        let e6m2: ScaleType = "e6m2".parse().unwrap();
+        let least = 2f32.powi(-48);
+        assert_eq!((e6m2.largest(), e6m2.last(), e6m2.values().count()), (49152.0, 0xfe, 255));
+        assert_eq!([0.0, least / 2.0, least].map(|x| e6m2.round(x, Nearest, 0)), [(0, least); 3]);
+        // 1.125, 1.375 and 1.875 are ties: to even.
+        for (x, expected) in [
+            (1.125, 1.0),
+            (1.375, 1.5),
+            (1.3, 1.25),
+            (1.875, 2.0),
+            (1e9, 49152.0),
+            (2f32.powi(-47) * 1.2, 2f32.powi(-47) * 1.25),
+        ] {
+            assert_eq!(e6m2.round(x, Nearest, 0).1, expected, "{x}");
+        }
+        for code in 0..=0xfe {
+            let value = e6m2.value(code);
+            assert_eq!((e6m2.round(value, Nearest, 0), e6m2.round(value, Up, 0).0), ((code, value), code));
+            let [exponent, significand] = [i32::from(code >> 2) - 48, i32::from(code & 3)];
+            assert_eq!(f64::from(value), (1.0 + f64::from(significand) / 4.0) * 2f64.powi(exponent));
+        }
+    }
+
     /// 9/8 lies between E4M3's 1.125 only; 1.1 between 1 and 1.125, at 0.8 of the distance.
     #[test]
     fn stochastic_scales_go_up_where_the_random_number_is_below_the_distance() {
@@ -180,7 +225,7 @@ mod tests {
 
     #[test]
     fn names_are_read_and_written() {
-        for name in ["ue5m3", "ue5m3:ieee", "ue4m4", "ue7m1"] {
+        for name in ["ue5m3", "ue5m3:ieee", "ue4m4", "ue7m1", "e6m2"] {
             assert_eq!(name.parse::<ScaleType>().unwrap().to_string(), name);
         }
         for none in ["ue8m0", "ue9m1", "ue5m4", "e5m3", "ue05m3", "ue5m", "ue5m3:fn", ""] {

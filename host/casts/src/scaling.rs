@@ -5,7 +5,7 @@
 //! flip ties.
 
 use crate::{
-    CastError, ScaleChoice, ScaleRounding, ScaleType,
+    CastError, Microexponents, ScaleChoice, ScaleRounding, ScaleType,
     grid::{Grid, Range},
     powers::LEAST_DECODE,
     scale_rule::Rule,
@@ -171,6 +171,12 @@ pub struct Scaling {
     pub correction: Option<usize>,
     /// The choice among several scales.
     pub choice: Option<ScaleChoice>,
+    /// Sub-blocks that share one more factor of 1 or 2 each. The block's scale leaves room for all factors: the target
+    /// is that of the format times `2^levels`.
+    pub microexponents: Microexponents,
+    /// True if each operation that computes scales of floating-point bytes, without a scale of the tensor, is rounded
+    /// to bf16: HiFloat4.
+    pub in_bf16: bool,
     /// Binades left free above amax, -32 to 32.
     pub margin: i32,
     /// Lower clamp of amax, in units of the elements; for E4M3 scales that of the scale itself. 0: none. It is f64
@@ -210,6 +216,8 @@ impl Default for Scaling {
             round: ScaleRounding::Nearest,
             correction: None,
             choice: None,
+            microexponents: Microexponents::default(),
+            in_bf16: false,
             margin: 0,
             floor: 0.0,
             limit: Limit::Normal,
@@ -318,6 +326,21 @@ impl Scaling {
             "use rule max",
         )?;
         refuse(
+            !self.microexponents.is_empty() && (self.choice.is_some() || self.correction.is_some()),
+            "`scaling.microexponents` excludes a choice and a correction",
+            "leave choice and correction out, or microexponents",
+        )?;
+        refuse(
+            self.in_bf16
+                && (!bytes
+                    || self.tensor
+                    || self.choice.is_some()
+                    || self.correction.is_some()
+                    || !matches!(self.order, Order::Encode | Order::Decode)),
+            "`scaling.arithmetic` is bf16, which is for floating-point bytes without a scale of the tensor",
+            "set type to e6m2 or e4m3, and leave tensor, choice and correction out; or use arithmetic = \"f32\"",
+        )?;
+        refuse(
             self.rule == Rule::Even && grid.range().significand_bits.is_none(),
             "`scaling.rule` is even, but the format has no significand bits to round to",
             "use floor, ceil or rceil for this format",
@@ -386,12 +409,20 @@ impl Scaling {
             || self.round == ScaleRounding::Stochastic
             || self.correction.is_some()
             || self.outer.is_some()
+            || !self.microexponents.is_empty()
     }
 
-    /// The properties of a format with the target of this scaling.
+    /// The properties of a format with the target of this scaling, and with the factors of its microexponents.
     #[must_use]
     pub fn range(&self, range: &Range) -> Range {
-        Range { target: self.target.unwrap_or(range.target), ..*range }
+        let (factor, levels) = (self.microexponents.largest(), self.microexponents.levels() as i32);
+        Range {
+            target: self.target.unwrap_or(range.target * factor),
+            largest: range.largest * factor,
+            least_encode: range.least_encode * factor,
+            most_exponent: range.most_exponent - levels,
+            ..*range
+        }
     }
 }
 

@@ -3,12 +3,18 @@
 //! An instruction adds `group` products and the accumulator at once. All are aligned to the largest exponent among
 //! them, `bits` bits below it are kept, and the sum of what is kept is exact; the new accumulator keeps as many bits,
 //! at most the 23 of f32. The exponent of a product is the sum of its operands' exponents, not that of the product
-//! itself. Source of the model: arXiv:2511.10909; definition: docs/numerics.md, section 4.4.
+//! itself. Units for scaled blocks add the products of a block exactly; with both scales their sum is one term, whose
+//! exponent is that of the scales. Source of the model: arXiv:2511.10909; definition: docs/numerics.md, section 4.4.
 
 use multiversion::multiversion;
 
-use crate::nearest_bf16;
+use crate::{
+    nearest_bf16,
+    powers::{exp2, floor_log2},
+};
 
+#[cfg(test)]
+mod block_tests;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +37,11 @@ pub struct LimitedSum {
     /// Products after which the accumulator is added to an f32 sum, to nearest, and begins at 0 again: a multiple of
     /// `group`.
     pub promote: Option<usize>,
+    /// True if that sum is rounded toward zero.
+    pub promote_truncates: bool,
+    /// Products of a block that are added exactly, at least 2: `group` is a multiple of it. With the scales of the
+    /// block they are one term, whose exponent is that of the scales ([`Addends::of_blocks`]).
+    pub exact: Option<usize>,
 }
 
 impl LimitedSum {
@@ -40,8 +51,26 @@ impl LimitedSum {
         self.promote.unwrap_or(terms).clamp(1, terms.max(1))
     }
 
+    /// Exponents of a row of so many terms.
+    fn powers(&self, terms: usize) -> usize {
+        terms.div_ceil(self.exact.unwrap_or(1))
+    }
+
+    /// True if f64 is wide enough for the sums of blocks whose codes have these largest magnitudes, and whose products
+    /// of two codes are multiples of `unit`.
+    #[must_use]
+    pub fn fits_blocks(&self, [a, b]: [f64; 2], unit: f64) -> bool {
+        /// 2^53, and the significands of two scales of at most 7 bits.
+        const WHOLE: f64 = (1u64 << 53) as f64;
+        const SCALES: f64 = (1u64 << 14) as f64;
+        let terms = 4.0 * self.group as f64 * a * b + 2.0;
+        let exact = self.exact.unwrap_or(1) as f64;
+        terms * f64::from(self.bits).exp2() <= WHOLE && exact * a * b / unit * SCALES <= WHOLE
+    }
+
     /// Rows of `a b^T`, one after the other, from row `first` of `a` on. Every factor is multiplied at the end of its
-    /// span: `y = fl(y + fl(accumulator fl(factor_a factor_b)))`. A term that is not finite makes its sum NaN.
+    /// span: `y = fl(y + fl(accumulator fl(factor_a factor_b)))`; those of sums of blocks at the end of all. A term
+    /// that is not finite makes its sum NaN.
     ///
     /// # Panics
     /// The operands have different numbers of terms.
@@ -50,10 +79,13 @@ impl LimitedSum {
         let columns = b.range.rows.max(1);
         let is_narrow = self.is_narrow(a, &b.range);
         for (index, row) in to.chunks_exact_mut(columns).enumerate() {
-            let a = a.row(first + index, self);
+            let of_a = a.row(first + index, self);
             for (to, panel) in row.chunks_mut(LANES).zip(&b.panels) {
-                let y = if is_narrow { add::<f32>(self, a, panel) } else { add::<f64>(self, a, panel) };
+                let y = if is_narrow { add::<f32>(self, of_a, panel) } else { add::<f64>(self, of_a, panel) };
                 to.copy_from_slice(&y[..to.len()]);
+            }
+            if self.exact.is_some() {
+                row.iter_mut().for_each(|y| *y *= a.factor * b.range.factor);
             }
         }
     }
@@ -64,7 +96,7 @@ impl LimitedSum {
         let sum_bits = self.bits + 2 + (self.group as u32 + 1).next_power_of_two().ilog2();
         let (least, most) = (a.least * b.least, a.most * b.most);
         let is_exact = a.is_short && b.is_short && sum_bits <= 24;
-        !self.nearest && is_exact && least >= f32::FLOOR && most <= 1.0 / f32::FLOOR
+        !self.nearest && self.exact.is_none() && is_exact && least >= f32::FLOOR && most <= 1.0 / f32::FLOOR
     }
 }
 
@@ -74,10 +106,12 @@ pub struct Addends {
     rows: usize,
     terms: usize,
     values: Vec<f32>,
-    /// `2^exponent` of every value, 0 for 0.
+    /// `2^exponent` of every value, 0 for 0; of the scale of every block.
     powers: Vec<f32>,
     /// A factor of every span of a row.
     factors: Vec<f32>,
+    /// That of all sums of blocks.
+    factor: f32,
     /// The least and largest power but 0.
     least: f32,
     most: f32,
@@ -107,6 +141,7 @@ impl Addends {
             values: Vec::with_capacity(rows * terms),
             powers: Vec::with_capacity(rows * terms),
             factors: Vec::with_capacity(rows * terms.div_ceil(span)),
+            factor: 1.0,
             least: f32::MAX,
             most: 0.0,
             is_short: true,
@@ -138,11 +173,57 @@ impl Addends {
         addends
     }
 
+    /// An operand of sums of blocks. `element` gives a value at a row and a term, the scale of its block, and the
+    /// stored scale: the value is a code times the stored scale and `factor`, and the code is the value times the
+    /// scale. bf16 must represent the codes, and all terms of a block must have the same stored scale; results are NaN
+    /// if they do not. Stored scales below `lowest`, the least normal number of their type, have its exponent.
+    #[must_use]
+    pub fn of_blocks(
+        sum: &LimitedSum,
+        [rows, terms]: [usize; 2],
+        (lowest, factor): (f32, f32),
+        element: impl Fn(usize, usize) -> (f32, [f32; 2]),
+    ) -> Self {
+        let exact = sum.exact.unwrap_or(1);
+        let mut addends = Self {
+            rows,
+            terms,
+            values: Vec::with_capacity(rows * terms),
+            powers: Vec::with_capacity(rows * terms.div_ceil(exact)),
+            factors: vec![1.0; rows * terms.div_ceil(sum.span(terms))],
+            factor,
+            least: f32::MAX,
+            most: 0.0,
+            is_short: false,
+        };
+        for row in 0..rows {
+            let mut of_block = 0.0;
+            for term in 0..terms {
+                let (value, [scale, stored]) = element(row, term);
+                if term % exact == 0 {
+                    of_block = stored;
+                    addends.powers.push(match stored {
+                        0.0 => f32::MIN_POSITIVE,
+                        stored => exp2(floor_log2(stored)).max(lowest),
+                    });
+                }
+                let is_one_scale = stored == of_block;
+                addends.values.push(if is_one_scale {
+                    nearest_bf16(value * scale) * stored
+                } else {
+                    f32::NAN
+                });
+            }
+        }
+        addends
+    }
+
     fn row(&self, row: usize, sum: &LimitedSum) -> Row<'_> {
         let spans = self.terms.div_ceil(sum.span(self.terms));
+        let powers = sum.powers(self.terms);
         Row {
             values: &self.values[row * self.terms..][..self.terms],
-            powers: &self.powers[row * self.terms..][..self.terms],
+            powers: &self.powers[row * powers..][..powers],
             factors: &self.factors[row * spans..][..spans],
         }
     }
@@ -189,7 +270,7 @@ impl Panels {
             };
             Panel {
                 values: aside(|row, at| row.values[at], addends.terms),
-                powers: aside(|row, at| row.powers[at], addends.terms),
+                powers: aside(|row, at| row.powers[at], sum.powers(addends.terms)),
                 factors: aside(|row, at| row.factors[at], addends.terms.div_ceil(sum.span(addends.terms))),
             }
         };
@@ -287,11 +368,27 @@ impl Number for f64 {
     "x86_64+avx2+bmi1+bmi2+fma"
 ))]
 fn add<T: Number>(sum: &LimitedSum, a: Row<'_>, b: &Panel) -> Lanes {
-    if sum.nearest { sums::<T>(sum, a, b, true) } else { sums::<T>(sum, a, b, false) }
+    match (sum.nearest, sum.exact.is_some()) {
+        (true, true) => sums::<T>(sum, a, b, true, true),
+        (true, false) => sums::<T>(sum, a, b, true, false),
+        (false, true) => sums::<T>(sum, a, b, false, true),
+        (false, false) => sums::<T>(sum, a, b, false, false),
+    }
+}
+
+/// The sum of two f32, rounded toward zero.
+#[inline(always)]
+fn sum_toward_zero(a: f32, b: f32) -> f32 {
+    let sum = a + b;
+    // Exact: the error of an f32 sum is an f32.
+    let of_b = sum - a;
+    let error = (a - (sum - of_b)) + (b - of_b);
+    let is_beyond = sum.is_finite() && error != 0.0 && (error < 0.0) == (sum > 0.0);
+    if is_beyond { f32::from_bits(sum.to_bits() - 1) } else { sum }
 }
 
 #[inline(always)]
-fn sums<T: Number>(sum: &LimitedSum, a: Row<'_>, b: &Panel, nearest: bool) -> Lanes {
+fn sums<T: Number>(sum: &LimitedSum, a: Row<'_>, b: &Panel, nearest: bool, blocks: bool) -> Lanes {
     let larger = |x: T, y: T| if y > x { y } else { x };
     let whole = T::power(sum.bits);
     let span = sum.span(a.values.len());
@@ -301,12 +398,14 @@ fn sums<T: Number>(sum: &LimitedSum, a: Row<'_>, b: &Panel, nearest: bool) -> La
         let mut total = [T::ZERO; LANES];
         for from in (start..end).step_by(sum.group) {
             let terms = from..(from + sum.group).min(end);
+            let exact = if blocks { sum.exact.unwrap_or(1) } else { 1 };
+            let powers = from / exact..terms.end.div_ceil(exact);
             // No `map`: its loop is not compiled for the registers of this function.
             let mut largest = [T::FLOOR; LANES];
             for (largest, total) in largest.iter_mut().zip(&total) {
                 *largest = larger(*largest, total.power_of());
             }
-            for (a, b) in a.powers[terms.clone()].iter().zip(&b.powers[terms.clone()]) {
+            for (a, b) in a.powers[powers.clone()].iter().zip(&b.powers[powers]) {
                 let a = T::from_f32(*a);
                 for (largest, b) in largest.iter_mut().zip(b) {
                     *largest = larger(*largest, a * T::from_f32(*b));
@@ -317,10 +416,26 @@ fn sums<T: Number>(sum: &LimitedSum, a: Row<'_>, b: &Panel, nearest: bool) -> La
                 *scale = whole / *scale;
                 *total = (*total * *scale).whole(nearest);
             }
-            for (a, b) in a.values[terms.clone()].iter().zip(&b.values[terms]) {
-                let a = T::from_f32(*a);
-                for ((total, b), scale) in total.iter_mut().zip(b).zip(&scale) {
-                    *total = *total + (a * T::from_f32(*b) * *scale).whole(nearest);
+            let values = (&a.values[terms.clone()], &b.values[terms]);
+            if blocks {
+                for (a, b) in values.0.chunks(exact).zip(values.1.chunks(exact)) {
+                    let mut block = [T::ZERO; LANES];
+                    for (a, b) in a.iter().zip(b) {
+                        let a = T::from_f32(*a);
+                        for (block, b) in block.iter_mut().zip(b) {
+                            *block = *block + a * T::from_f32(*b);
+                        }
+                    }
+                    for ((total, block), scale) in total.iter_mut().zip(&block).zip(&scale) {
+                        *total = *total + (*block * *scale).whole(nearest);
+                    }
+                }
+            } else {
+                for (a, b) in values.0.iter().zip(values.1) {
+                    let a = T::from_f32(*a);
+                    for ((total, b), scale) in total.iter_mut().zip(b).zip(&scale) {
+                        *total = *total + (a * T::from_f32(*b) * *scale).whole(nearest);
+                    }
                 }
             }
             for (total, scale) in total.iter_mut().zip(&scale) {
@@ -328,7 +443,8 @@ fn sums<T: Number>(sum: &LimitedSum, a: Row<'_>, b: &Panel, nearest: bool) -> La
             }
         }
         for ((y, total), b) in y.iter_mut().zip(total).zip(&b.factors[index]) {
-            *y += total.to_f32() * (a.factors[index] * b);
+            let promoted = total.to_f32() * (a.factors[index] * b);
+            *y = if sum.promote_truncates { sum_toward_zero(*y, promoted) } else { *y + promoted };
         }
     }
     y

@@ -73,6 +73,8 @@ impl Scaling {
     ) -> BlockScale {
         let target = range.target;
         let ratio = match (self.order, tensor) {
+            (Order::Encode, None) if self.in_bf16 => nearest_bf16(amax * nearest_bf16(1.0 / target)),
+            (_, None) if self.in_bf16 => nearest_bf16(amax / target),
             (Order::Encode | Order::Product, None) => amax * (1.0 / target),
             (Order::Encode | Order::Product, Some(tensor)) => amax * (tensor.encode * (1.0 / target)),
             (Order::Amax, Some(tensor)) => amax / target * tensor.encode,
@@ -150,8 +152,28 @@ impl Scaling {
         if point.is_finite() { value.clamp(-f32::MAX, f32::MAX) } else { value }
     }
 
+    /// The stored scale of a block with this decode scale, `tensor` being the scale over all, for scales that are bytes.
+    /// Decode scales are products that are rounded a few times: the stored number is the nearest to their quotient.
+    #[must_use]
+    pub fn stored_scale(&self, decode: f32, tensor: Option<&TensorScale>) -> f32 {
+        let Some(own) = self.byte_type().filter(|_| !decode.is_nan()) else { return decode };
+        if decode == 0.0 {
+            return 0.0;
+        }
+        let of_tensor = tensor.map_or(1.0, |tensor| self.stored_tensor_scale(tensor));
+        let quotient = f64::from(decode) / f64::from(of_tensor);
+        own.round(quotient as f32, ScaleRounding::Nearest, 0).1
+    }
+
+    /// The least normal number of scales that are bytes.
+    #[must_use]
+    pub fn least_normal_scale(&self) -> f32 {
+        exp2(self.byte_type().map_or(-127, ScaleType::emin))
+    }
+
     /// The decode scale of the tensor, as it is stored.
-    pub(crate) fn stored_tensor_scale(&self, tensor: &TensorScale) -> f32 {
+    #[must_use]
+    pub fn stored_tensor_scale(&self, tensor: &TensorScale) -> f32 {
         if self.to_bf16 { nearest_bf16(tensor.decode) } else { tensor.decode }
     }
 
@@ -159,6 +181,7 @@ impl Scaling {
     #[inline(always)]
     fn byte(&self, range: &Range, code: u8, stored: f32, tensor: Option<&TensorScale>) -> BlockScale {
         let (encode, decode) = match (self.order, tensor) {
+            (_, None) if self.in_bf16 => (nearest_bf16(1.0 / stored), stored),
             (_, None) => (1.0 / stored, stored),
             (_, Some(tensor)) if self.to_bf16 => {
                 let decode = nearest_bf16(nearest_bf16(tensor.decode) * stored);

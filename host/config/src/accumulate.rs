@@ -32,6 +32,17 @@ pub struct AccumulateSection {
     /// Products after which a sum is added to an f32 sum and begins again: a multiple of `group`. Default: none.
     #[serde(default)]
     pub promote: Option<usize>,
+    /// Rounding of that addition. Default: to nearest.
+    #[serde(default = "nearest")]
+    pub promote_round: SumRoundingChoice,
+    /// Products of a scaled block that are added exactly, at least 2; `group` is a multiple. Default: none, each
+    /// product is a term.
+    #[serde(default)]
+    pub exact: Option<usize>,
+}
+
+fn nearest() -> SumRoundingChoice {
+    SumRoundingChoice::Nearest
 }
 
 fn truncate() -> SumRoundingChoice {
@@ -48,47 +59,55 @@ named_choice! {
     }
 }
 
-/// Measured units by name: bits, group and promotion.
-const PRESETS: [(&str, u32, usize, Option<usize>); 6] = [
-    ("hopper_fp8", 13, 32, None),
-    ("hopper_fp8_promoted", 13, 32, Some(128)),
-    ("ada_fp8", 13, 16, None),
-    ("blackwell_fp8", 25, 32, None),
-    ("hopper_bf16", 25, 16, None),
-    ("ampere_bf16", 24, 8, None),
+/// Measured units by name.
+const PRESETS: [(&str, AccumulateSection); 7] = [
+    ("hopper_fp8", unit(13, 32)),
+    ("hopper_fp8_promoted", AccumulateSection { promote: Some(128), ..unit(13, 32) }),
+    ("ada_fp8", unit(13, 16)),
+    ("blackwell_fp8", unit(25, 32)),
+    ("blackwell_fp4", AccumulateSection { exact: Some(16), ..unit(35, 64) }),
+    ("hopper_bf16", unit(25, 16)),
+    ("ampere_bf16", unit(24, 8)),
 ];
+
+/// A unit that truncates, with its bits and group.
+const fn unit(bits: u32, group: usize) -> AccumulateSection {
+    let (round, promote_round) = (SumRoundingChoice::Truncate, SumRoundingChoice::Nearest);
+    AccumulateSection { bits, round, group, promote: None, promote_round, exact: None }
+}
 
 impl AccumulateSection {
     /// True if the numbers are in their ranges.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let promotes = self.promote.is_none_or(|terms| terms > 0 && terms.is_multiple_of(self.group));
-        (4..=36).contains(&self.bits) && (1..=4096).contains(&self.group) && promotes
+        let blocks = self.exact.is_none_or(|terms| terms > 1 && self.group.is_multiple_of(terms));
+        (4..=36).contains(&self.bits) && (1..=4096).contains(&self.group) && promotes && blocks
     }
 
     /// The sum.
     #[must_use]
     pub fn sum(&self) -> LimitedSum {
-        let Self { bits, round, group, promote } = *self;
-        LimitedSum { bits, nearest: round == SumRoundingChoice::Nearest, group, promote }
+        let Self { bits, round, group, promote, promote_round, exact } = *self;
+        let promote_truncates = promote_round == SumRoundingChoice::Truncate;
+        LimitedSum {
+            bits,
+            nearest: round == SumRoundingChoice::Nearest,
+            group,
+            promote,
+            promote_truncates,
+            exact,
+        }
     }
 }
 
 impl<'de> Deserialize<'de> for AccumulateChoice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let named = |text: &str| {
-            let preset =
-                PRESETS.into_iter().find(|(name, ..)| *name == text).map(|(_, bits, group, promote)| {
-                    Self::Limited(AccumulateSection {
-                        bits,
-                        round: SumRoundingChoice::Truncate,
-                        group,
-                        promote,
-                    })
-                });
-            preset.or((text == "f32").then_some(Self::F32))
+            let found = PRESETS.into_iter().find(|(name, _)| *name == text);
+            found.map(|(_, unit)| Self::Limited(unit)).or((text == "f32").then_some(Self::F32))
         };
-        const EXPECTED: &str = "\"f32\", \"hopper_fp8\", \"hopper_fp8_promoted\", \"ada_fp8\", \"blackwell_fp8\", \"hopper_bf16\", \
+        const EXPECTED: &str = "\"f32\", \"hopper_fp8\", \"hopper_fp8_promoted\", \"ada_fp8\", \"blackwell_fp8\", \"blackwell_fp4\", \"hopper_bf16\", \
              \"ampere_bf16\", or a table such as { bits = 13, group = 32, promote = 128 }";
         text_or_table(deserializer, EXPECTED, named, Self::Limited)
     }

@@ -79,9 +79,11 @@ pub struct QuantSection {
     /// Sums of the products of linear layers both of whose operands have formats: `f32`, or of limited width as on
     /// tensor cores, `{ bits = 13, round = "truncate", group = 32, promote = 128 }`. `bits`: bits kept below the
     /// largest exponent, 4 to 36. `round`: `truncate` or `nearest`; default: `truncate`. `group`: products added at
-    /// once. `promote`: products after which a sum goes to an f32 sum; default: never. Measured units by name:
-    /// `hopper_fp8`, `hopper_fp8_promoted`, `ada_fp8`, `blackwell_fp8`, `hopper_bf16`, `ampere_bf16`. CPU only.
-    /// Default: `f32`.
+    /// once. `promote`: products after which a sum goes to an f32 sum; default: never. `promote_round`: rounding of
+    /// that addition, `nearest` or `truncate`; default: `nearest`. `exact`: products of a scaled block that are added
+    /// exactly and are one term with their scales, whose bytes give the exponent; default: none. Measured units by
+    /// name: `hopper_fp8`, `hopper_fp8_promoted`, `ada_fp8`, `blackwell_fp8`, `blackwell_fp4`, `hopper_bf16`,
+    /// `ampere_bf16`. CPU only. Default: `f32`.
     pub accumulate: Option<AccumulateChoice>,
     /// Casts of single operands and tensors. Each key is a role; keys that are not set are inherited from `[quant]`.
     #[serde(deserialize_with = "table")]

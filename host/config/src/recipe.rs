@@ -16,6 +16,7 @@ pub const RECIPES: &[(&str, &str)] = &[
     ("deepseek_v3", include_str!("../../../configs/recipes/deepseek_v3.toml")),
     ("deepseek_v3_hopper", include_str!("../../../configs/recipes/deepseek_v3_hopper.toml")),
     ("fp4_all_the_way", include_str!("../../../configs/recipes/fp4_all_the_way.toml")),
+    ("hifloat4", include_str!("../../../configs/recipes/hifloat4.toml")),
     ("hybrid", include_str!("../../../configs/recipes/hybrid.toml")),
     ("mxfp4", include_str!("../../../configs/recipes/mxfp4.toml")),
     ("mxfp6", include_str!("../../../configs/recipes/mxfp6.toml")),

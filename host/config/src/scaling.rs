@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::choices::AmaxChoice;
 use super::single_cast::{
-    CandidatesChoice, CastScalingSection, ErrorChoice, FirstScaleChoice, NonFiniteChoice, OperationChoice,
-    ScaleLimitChoice, ScaleOrderChoice, ScaleRoundingChoice, ScaleRuleChoice, ScaleTypeChoice,
-    ScaledBackChoice, TensorScaleChoice, ZeroBlockChoice,
+    CandidatesChoice, CastScalingSection, ErrorChoice, FirstScaleChoice, MicroexponentsChoice,
+    NonFiniteChoice, OperationChoice, ScaleArithmeticChoice, ScaleLimitChoice, ScaleOrderChoice,
+    ScaleRoundingChoice, ScaleRuleChoice, ScaleTypeChoice, ScaledBackChoice, TensorScaleChoice,
+    ZeroBlockChoice,
 };
 
 /// Declares the section and the fields of casts, which share all keys of the list.
@@ -127,6 +128,13 @@ scaling_tables! {
     choice: ErrorChoice,
     /// Factors of the candidates' decode scales, two to four; the first wins ties. Default: `[1, 1.5]`.
     candidates: CandidatesChoice,
+    /// Sizes of nested sub-blocks in elements along the contraction, at most four, each dividing the one before and the
+    /// first `block`. Elements of a sub-block share one more factor of 1 or 2, by which the block's scale is smaller:
+    /// `[8, 4]` in HiFloat4, `[2]` in MX4, MX6 and MX9 (arXiv:2302.08007). CPU only. Default: `[]`.
+    microexponents: MicroexponentsChoice,
+    /// The type to which each operation that computes a scale is rounded, `f32` or `bf16`; for floating-point bytes
+    /// without `tensor`. Default: `f32`.
+    arithmetic: ScaleArithmeticChoice,
     /// Smallest amax, in units of the elements. For E4M3 scales: smallest scale. Default: 0.
     floor: f64,
     /// Treatment of scales that are not normal f32 numbers; only for rule `max` with type `f32`. Default: `normal`.
@@ -166,6 +174,8 @@ impl ScalingFields {
             round: self.round.unwrap_or(plain.round),
             choice: self.choice,
             candidates: self.candidates,
+            microexponents: self.microexponents.unwrap_or(plain.microexponents),
+            arithmetic: self.arithmetic.unwrap_or(plain.arithmetic),
             margin: self.margin.unwrap_or(plain.margin),
             floor: self.floor.unwrap_or(plain.floor),
             limit: self.limit.unwrap_or(plain.limit),

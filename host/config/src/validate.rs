@@ -368,7 +368,7 @@ fn quant(config: &RunConfig) -> Vec<Rule> {
         unused("quant.accumulate", quant.limited_sum().is_none()),
     ];
     if let Some(AccumulateChoice::Limited(section)) = quant.accumulate {
-        let message = "`quant.accumulate` must have bits from 4 to 36, a group from 1 to 4096, and promote a multiple of group";
+        let message = "`quant.accumulate` must have bits from 4 to 36, a group from 1 to 4096, promote a multiple of group, and group one of exact";
         rules.push(rule(&["quant.accumulate"], section.is_valid(), message));
     }
     rules.extend(stored_scale(quant));

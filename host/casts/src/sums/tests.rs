@@ -2,8 +2,12 @@
 
 use super::*;
 
+/// The sums of products whose exponents are their own.
+const PLAIN: LimitedSum =
+    LimitedSum { bits: 25, nearest: false, group: 32, promote: None, promote_truncates: false, exact: None };
+
 /// A finite f32 as a whole number times a power of two, and its exponent, at least `lowest`.
-fn parts(x: f32, lowest: i32) -> (i128, i32, i32) {
+pub(super) fn parts(x: f32, lowest: i32) -> (i128, i32, i32) {
     let (bits, exponent) = (x.to_bits(), (x.to_bits() >> 23 & 0xff) as i32);
     let (whole, exponent) = match exponent {
         0 => (i128::from(bits & 0x7f_ffff), -126),
@@ -13,7 +17,7 @@ fn parts(x: f32, lowest: i32) -> (i128, i32, i32) {
 }
 
 /// `x 2^-shift` without its fraction.
-fn cut(x: i128, shift: i32, nearest: bool) -> i128 {
+pub(super) fn cut(x: i128, shift: i32, nearest: bool) -> i128 {
     let (size, sign) = (x.abs(), x.signum());
     if shift <= 0 {
         return x << -shift;
@@ -52,7 +56,7 @@ fn model(sum: &LimitedSum, a: &[f32], b: &[f32], lowest: i32) -> f32 {
     y
 }
 
-fn random(state: &mut u64) -> u64 {
+pub(super) fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *state >> 33
 }
@@ -118,6 +122,7 @@ fn widths() -> impl Iterator<Item = LimitedSum> {
             nearest,
             group,
             promote,
+            ..PLAIN
         })
     })
 }
@@ -170,7 +175,7 @@ fn adversarial_sums_are_those_of_whole_numbers() {
 /// arXiv:2511.10909's examples with the bits of Hopper and Blackwell.
 #[test]
 fn worked_sums() {
-    let sum = |bits| LimitedSum { bits, nearest: false, group: 32, promote: None };
+    let sum = |bits| LimitedSum { bits, ..PLAIN };
     let cases: [(&[f32], f32, f32); 2] = [
         (&[256.0, 0.03125, 0.015625], 256.03125, 256.0 + 3.0 / 64.0),
         (&[256.0, -0.015625, -0.015625, -0.015625], 256.0, 256.0 - 3.0 / 64.0),
@@ -186,7 +191,7 @@ fn worked_sums() {
 /// Factors that are no powers of two are left out of the sums; those of powers of two belong to the values.
 #[test]
 fn codes_are_added() {
-    let sum = LimitedSum { bits: 13, nearest: false, group: 32, promote: Some(64) };
+    let sum = LimitedSum { bits: 13, promote: Some(64), ..PLAIN };
     let mut state = 3;
     let codes: Vec<f32> = (0..256).map(|_| value(&mut state, None)).collect();
     let factors = [0.3f32, 7.1];
@@ -227,7 +232,7 @@ fn on_demand_costs() {
     let units = [(13, 32), (13, 16), (25, 32), (25, 16), (24, 8)].map(|(bits, group)| (bits, group, false));
     let small = [(10, 4), (10, 1), (24, 4), (24, 1)].map(|(bits, group)| (bits, group, false));
     let all = widths.chain(units).chain(small).flat_map(|sum| [(sum, None), (sum, Some(128))]);
-    let of = |((bits, group, nearest), promote)| LimitedSum { bits, nearest, group, promote };
+    let of = |((bits, group, nearest), promote)| LimitedSum { bits, nearest, group, promote, ..PLAIN };
     let mut sums: Vec<_> = all.map(|sum| (of(sum), f64::MAX)).collect();
     // In turn, so that other work on the machine concerns all alike.
     for _ in 0..50 {

@@ -9,6 +9,7 @@ mod by_hand;
 mod definitions;
 mod edges;
 mod extremes;
+mod microexponents;
 mod of_matrix;
 mod rounding;
 mod support;

@@ -17,6 +17,8 @@ pub(crate) fn grid(name: &str) -> Grid {
         "E8M7" => mini(8, 7, Domain::IEEE),
         // MX's INT8 without -2: whole multiples of 1/64, two's complement; the code of -2 means -127/64 again.
         "INT8" => FormatSpec::Table((0..=255u8).map(|k| f32::from((k as i8).max(-127)) / 64.0).collect()),
+        // Sign, a whole bit and two bits of the fraction.
+        "INT4" => mini(0, 3, Domain::FIN),
         _ => panic!("{name}"),
     };
     Grid::new(&spec, &Conventions::default()).unwrap()

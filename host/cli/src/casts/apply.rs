@@ -53,6 +53,10 @@ pub(crate) struct ApplyArgs {
     /// The number of the chosen candidate of each block, a byte each, from 0; only with scaling.choice.
     #[arg(long, value_name = "FILE")]
     choices: Option<PathBuf>,
+    /// The exponent of the factor of each of the smallest sub-blocks, a byte each, row-major; only with
+    /// scaling.microexponents.
+    #[arg(long, value_name = "FILE")]
+    microexponents: Option<PathBuf>,
     /// The rounded mean, one number per column; only with center. The other files are those of the residuals.
     #[arg(long, value_name = "F32LE")]
     mean: Option<PathBuf>,
@@ -236,6 +240,11 @@ impl ApplyArgs {
             "set center = \"tokens\", or leave --mean out",
         )?;
         refuse(
+            self.microexponents.is_some() && section.cast().scaling.microexponents.is_empty(),
+            "--microexponents needs scaling.microexponents, the cast has none".to_owned(),
+            "set scaling.microexponents = [8, 4], or leave --microexponents out",
+        )?;
+        refuse(
             self.choices.is_some() && !section.scaling.has_choice(),
             "--choices needs scaling.choice, the cast has none".to_owned(),
             "set scaling.choice = \"mse\", or leave --choices out",
@@ -269,6 +278,9 @@ impl ApplyArgs {
         }
         if let Some((path, codes)) = self.scale_codes.as_ref().zip(applied.scale_codes.as_ref()) {
             raw_f32::write_bytes(path, codes)?;
+        }
+        if let Some((path, exponents)) = self.microexponents.as_ref().zip(applied.microexponents.as_ref()) {
+            raw_f32::write_bytes(path, exponents)?;
         }
         if let Some((path, choices)) = self.choices.as_ref().zip(applied.choices.as_ref()) {
             raw_f32::write_bytes(path, choices)?;

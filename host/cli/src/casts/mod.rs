@@ -21,10 +21,10 @@ pub(super) enum CastsCommand {
     /// A cast is a format name, or keys as in TOML with or without braces: format; rounding (nearest-even,
     /// nearest-away, nearest-zero, nearest-up, toward-zero, stochastic); block (none, tensor (default), row, N along
     /// the axis, or a tile [lines, N]); transform = { hadamard = 16, signs (none, te, seed), to (f32, bf16) }; scaling
-    /// = { type (f32, e8m0, e4m3), rule (max, floor, ceil, even, rceil, rms), pow2, order (encode, decode), tensor
-    /// (none, f32), margin, floor, limit (normal, f32), zero (one, smallest, normal), nonfinite (skip, poison), factor,
-    /// quantize and dequantize (multiply, divide), amax (dynamic, static), static_amax, deviations }. A key without
-    /// effect gets a warning. The page Numerics, section 4.5, defines each key.
+    /// = { type (f32, e8m0, e4m3, e6m2), rule (max, floor, ceil, even, rceil, rms), pow2, order (encode, decode),
+    /// tensor (none, f32), margin, floor, limit (normal, f32), zero (one, smallest, normal), nonfinite (skip, poison),
+    /// factor, quantize and dequantize (multiply, divide), amax (dynamic, static), static_amax, deviations }. A key
+    /// without effect gets a warning. The page Numerics, section 4.5, defines each key.
     Apply(Box<apply::ApplyArgs>),
     /// Decides the properties of a cast, or of all casts of a recipe, over all tensors of finite elements: each is
     /// proved, refuted by the smallest tensor that was found, or undecided.

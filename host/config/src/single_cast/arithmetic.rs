@@ -7,9 +7,9 @@ use altgrad_casts::{
 
 use super::{
     AmaxChoice, BlockChoice, CastRoundingChoice, CastScalingSection, CastSection, CenterChoice, ErrorChoice,
-    NonFiniteChoice, OperationChoice, OverflowChoice, RandomModeChoice, ScaleLimitChoice, ScaleOrderChoice,
-    ScaleRoundingChoice, ScaleRuleChoice, ScaleTypeChoice, ScaledBackChoice, SignsChoice, TensorScaleChoice,
-    TransformSection, TransformTypeChoice, ZeroBlockChoice,
+    NonFiniteChoice, OperationChoice, OverflowChoice, RandomModeChoice, ScaleArithmeticChoice,
+    ScaleLimitChoice, ScaleOrderChoice, ScaleRoundingChoice, ScaleRuleChoice, ScaleTypeChoice,
+    ScaledBackChoice, SignsChoice, TensorScaleChoice, TransformSection, TransformTypeChoice, ZeroBlockChoice,
 };
 
 impl CastSection {
@@ -135,6 +135,8 @@ fn scaling(section: &CastScalingSection) -> Scaling {
             ScaleRoundingChoice::Stochastic => ScaleRounding::Stochastic,
         },
         choice: None,
+        microexponents: section.microexponents.0,
+        in_bf16: section.arithmetic == ScaleArithmeticChoice::Bf16,
         margin: section.margin,
         floor: section.floor,
         limit: match section.limit {

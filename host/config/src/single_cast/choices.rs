@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use altgrad_casts::ScaleType;
+use altgrad_casts::{Microexponents, ScaleType};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +55,7 @@ pub enum ScaleTypeChoice {
     E8m0,
     /// A byte, E4M3 (NVFP4).
     E4m3,
-    /// A byte of another floating-point type without sign: `ue5m3`.
+    /// A byte of another floating-point type without sign: `ue5m3`, `e6m2`.
     Minifloat(ScaleType),
 }
 
@@ -76,8 +76,9 @@ impl FromStr for ScaleTypeChoice {
             "f32" => Ok(Self::F32),
             "e8m0" => Ok(Self::E8m0),
             "e4m3" => Ok(Self::E4m3),
-            _ => other()
-                .map_err(|()| InvalidChoice::new(text, &["f32", "e8m0", "e4m3", "ue5m3", "ue5m3:ieee"])),
+            _ => other().map_err(|()| {
+                InvalidChoice::new(text, &["f32", "e8m0", "e4m3", "ue5m3", "ue5m3:ieee", "e6m2"])
+            }),
         }
     }
 }
@@ -102,7 +103,8 @@ string_schema!(ScaleTypeChoice, {
         { "const": "e8m0", "description": "A byte for a power of two (OCP MX)." },
         { "const": "e4m3", "description": "A byte, E4M3 (NVFP4)." },
         { "const": "ue5m3", "description": "A byte without sign of 5 exponent and 3 significand bits, up to 114688 (CUDA); `ueEmM` for others, the code of ones is NaN." },
-        { "const": "ue5m3:ieee", "description": "The same without the largest exponent, up to 61440 (arXiv:2609.02846)." }
+        { "const": "ue5m3:ieee", "description": "The same without the largest exponent, up to 61440 (arXiv:2609.02846)." },
+        { "const": "e6m2", "description": "A byte without sign, zero and subnormals, from 2^-48 to 49152 (HiFloat4, arXiv:2602.11287)." }
     ]
 });
 
@@ -193,6 +195,50 @@ impl JsonSchema for CandidatesChoice {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "array", "items": { "type": "number" } })
+    }
+}
+
+/// Sizes of nested sub-blocks of a block, at most four.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "Vec<u16>", into = "Vec<u16>")]
+pub struct MicroexponentsChoice(pub(super) Microexponents);
+
+impl TryFrom<Vec<u16>> for MicroexponentsChoice {
+    type Error = &'static str;
+
+    fn try_from(sizes: Vec<u16>) -> Result<Self, Self::Error> {
+        let nested = Microexponents::new(&sizes);
+        nested.map(Self).ok_or("must be up to four sizes, each dividing the one before, such as [8, 4]")
+    }
+}
+
+impl From<MicroexponentsChoice> for Vec<u16> {
+    fn from(MicroexponentsChoice(sizes): MicroexponentsChoice) -> Self {
+        sizes.sizes().map(|size| size as u16).collect()
+    }
+}
+
+impl JsonSchema for MicroexponentsChoice {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "MicroexponentsChoice".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "array", "items": { "type": "integer" } })
+    }
+}
+
+named_choice! {
+    /// The type to which each operation that computes a scale is rounded.
+    ScaleArithmeticChoice {
+        /// f32.
+        F32 = "f32",
+        /// bf16, ties to even; for floating-point bytes without a scale of the tensor.
+        Bf16 = "bf16",
     }
 }
 

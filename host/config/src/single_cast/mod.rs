@@ -15,10 +15,10 @@ use serde_path_to_error::Error;
 use toml::Value;
 
 pub use choices::{
-    CandidatesChoice, CastRoundingChoice, CenterChoice, ErrorChoice, FirstScaleChoice, NonFiniteChoice,
-    OperationChoice, OverflowChoice, RandomModeChoice, ScaleLimitChoice, ScaleOrderChoice,
-    ScaleRoundingChoice, ScaleRuleChoice, ScaleTypeChoice, ScaledBackChoice, SignsChoice, TensorScaleChoice,
-    TransformTypeChoice, UseSourceChoice, ZeroBlockChoice,
+    CandidatesChoice, CastRoundingChoice, CenterChoice, ErrorChoice, FirstScaleChoice, MicroexponentsChoice,
+    NonFiniteChoice, OperationChoice, OverflowChoice, RandomModeChoice, ScaleArithmeticChoice,
+    ScaleLimitChoice, ScaleOrderChoice, ScaleRoundingChoice, ScaleRuleChoice, ScaleTypeChoice,
+    ScaledBackChoice, SignsChoice, TensorScaleChoice, TransformTypeChoice, UseSourceChoice, ZeroBlockChoice,
 };
 
 use super::choices::AmaxChoice;
@@ -179,6 +179,10 @@ pub struct CastScalingSection {
     pub choice: Option<ErrorChoice>,
     /// Factors of the candidates. Default: 1 and 1.5, four over six.
     pub candidates: Option<CandidatesChoice>,
+    /// Sizes of nested sub-blocks that share one more factor of 1 or 2 each.
+    pub microexponents: MicroexponentsChoice,
+    /// The type to which operations that compute scales are rounded.
+    pub arithmetic: ScaleArithmeticChoice,
     /// Binades left free above the largest magnitude.
     pub margin: i32,
     /// Lower clamp of the largest magnitude; of the scale, if it is E4M3.
@@ -226,6 +230,8 @@ impl Default for CastScalingSection {
             round: ScaleRoundingChoice::Nearest,
             choice: None,
             candidates: None,
+            microexponents: MicroexponentsChoice::default(),
+            arithmetic: ScaleArithmeticChoice::F32,
             margin: 0,
             floor: 0.0,
             limit: ScaleLimitChoice::Normal,

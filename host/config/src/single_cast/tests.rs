@@ -35,7 +35,7 @@ fn what_a_cast_cannot_be_is_refused_where_it_stands() {
             "{format = \"E4M3\", scaling = { ruel = 'max' }}",
             "unknown key `scaling.ruel`",
             "--cast:1:31",
-            "did you mean `rule`? known keys in [scaling]: type, rule, pow2, order, tensor, tensor_target, target, outer, correction, round, choice, candidates, margin, floor, limit, zero, nonfinite, factor, quantize, dequantize, amax, static_amax, deviations",
+            "did you mean `rule`? known keys in [scaling]: type, rule, pow2, order, tensor, tensor_target, target, outer, correction, round, choice, candidates, microexponents, arithmetic, margin, floor, limit, zero, nonfinite, factor, quantize, dequantize, amax, static_amax, deviations",
         ),
         (
             "format = 'E4M3', block = 'column'",
@@ -51,9 +51,15 @@ fn what_a_cast_cannot_be_is_refused_where_it_stands() {
         ),
         (
             "format = 'E4M3', scaling = { type = 'e5m2' }",
-            "`scaling.type` must be `f32`, `e8m0`, `e4m3`, `ue5m3` or `ue5m3:ieee`, found \"e5m2\"",
+            "`scaling.type` must be `f32`, `e8m0`, `e4m3`, `ue5m3`, `ue5m3:ieee` or `e6m2`, found \"e5m2\"",
             "--cast:1:37",
-            "did you mean `e8m0`?",
+            "did you mean `e6m2`?",
+        ),
+        (
+            "format = 'E4M3', scaling = { microexponents = [4, 8] }",
+            "`scaling.microexponents` must be up to four sizes, each dividing the one before, such as [8, 4], found an array",
+            "--cast:1:47",
+            HINT,
         ),
         ("format = 'E4M3', scaling = 'max'", "`scaling` must be a table, found \"max\"", "--cast:1:28", HINT),
         (

@@ -1,5 +1,5 @@
-//! Casts that need the whole matrix: means, outer blocks, scales that are rounded at random or corrected, nested
-//! scales. They are computed on the CPU, by [`altgrad_casts`] alone; the setup refuses them on other devices.
+//! Casts that need the whole matrix: means, outer blocks, microexponents, scales that are rounded at random or
+//! corrected, nested scales. They are computed on the CPU, by [`altgrad_casts`] alone; the setup refuses them on other devices.
 
 use altgrad_base::diagnostic::{Diagnostic, Fault};
 use altgrad_casts::{Axis, Cast, Centered, Grid, Shape};

@@ -14,7 +14,8 @@ pub struct Operand {
     pub scales: Option<Tensor<2>>,
     /// An encoding that is exact for the values.
     pub encoding: Encoding,
-    /// The layout of its codes, if a format rounded it.
+    /// The layout of its codes, if a format rounded it and sums of products of codes are not f32. The last row of
+    /// scales is the tensor's largest magnitude where sums need it.
     pub codes: Option<AddendLayout>,
 }
 
@@ -108,6 +109,7 @@ pub(super) struct SavedOperand {
 
 /// The form in which a factor is multiplied.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a few per product, copied among their owners")]
 pub(super) enum FactorForm {
     /// As f32 values.
     F32,

@@ -13,13 +13,14 @@ use std::{
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{MasterWeightsChoice, PrecisionChoice};
 use altgrad_plugin_api::RandomKey;
+use burn::backend::Dispatch;
 use burn::tensor::{Device, Gradients as Tape, Tensor};
 
 use super::{
     CastParams, HistogramCollector, LayerId, PassStats, PendingStats, QuantPlan, QuantStats, Quantizer, Role,
     SiteId, TensorQuantizer, UseSource,
     cast::{cast, cast_at},
-    limited::AddendLayout,
+    limited::{AddendLayout, with_amax},
     observe::{ObservedSites, Observer},
     operand::{BackwardUses, GradientRounding, Operand},
     product::{self, GradientStats},
@@ -325,14 +326,25 @@ impl<'a> QuantPass<'a> {
         let site = &self.plan().sites()[id];
         let has_codes = site.has_codes(x.dims());
         let params = self.cast_params(id, layer, self.key(id, micro_batch));
-        let codes = Some(AddendLayout::of_cast(&params));
+        let codes = self.plan().sum().map(|sum| AddendLayout::of_cast(&params, &sum));
         let rounded = cast(x, params);
         if site.role == Role::Weight {
             self.weight_scales.borrow_mut().insert(id, WeightScales::new(rounded.scales.clone()));
         }
+        let needs_amax = codes.is_some_and(|codes| codes.needs_amax());
+        let scales = if needs_amax {
+            let words = rounded.stats.words.clone();
+            let is_tracked = rounded.scales.device().is_autodiff();
+            let words = if is_tracked { Tensor::from_inner(words) } else { words };
+            let scales = with_amax::<Dispatch>(rounded.scales.into_dispatch(), words.into_dispatch());
+            Tensor::from_dispatch(scales)
+        } else {
+            rounded.scales
+        };
         self.push(id, rounded.stats);
-        let encoding = if has_codes { Encoding::Codes(site.format.clone()) } else { Encoding::F32 };
-        Operand { values: rounded.values, scales: Some(rounded.scales), encoding, codes }
+        let is_coded = has_codes && !needs_amax;
+        let encoding = if is_coded { Encoding::Codes(site.format.clone()) } else { Encoding::F32 };
+        Operand { values: rounded.values, scales: Some(scales), encoding, codes }
     }
 
     /// The rounded gradient of a layer's weight, if it is rounded. Shape: `[out, in]`.

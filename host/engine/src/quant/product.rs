@@ -62,13 +62,15 @@ pub fn product(
     let elements = (x.values.dims()[0] * w.values.dims()[0]) as u64;
     let BackwardUses { input, weight, gradient, gradient_for_weight } = backward;
     let second_rounding = gradient_for_weight.as_ref().map(|(rounding, _)| rounding);
-    let form = |fits_bf16: bool, codes: Option<AddendLayout>| match (sum.and(codes), fast_bf16 && fits_bf16) {
+    let form = |fits_bf16: bool, codes: Option<AddendLayout>| match (codes, fast_bf16 && fits_bf16) {
         (Some(codes), _) => FactorForm::Codes(codes),
         (None, true) => FactorForm::Bf16,
         (None, false) => FactorForm::F32,
     };
-    let of_gradient =
-        |rounding: &GradientRounding| form(rounding.fits_bf16(), rounding.cast().map(AddendLayout::of_cast));
+    let of_gradient = |rounding: &GradientRounding| {
+        let codes = rounding.cast().zip(sum.as_ref()).map(|(cast, sum)| AddendLayout::of_cast(cast, sum));
+        form(rounding.fits_bf16(), codes)
+    };
     let saved = |first: &Operand, second: Option<&Operand>| {
         let used = second.unwrap_or(first);
         SavedOperand {

@@ -26,7 +26,7 @@ use burn::tensor::{FloatDType, Shape};
 use super::product_kernel;
 use super::{
     cast::CastOps,
-    limited::{self, AddendLayout},
+    limited::{self, AddendLayout, with_amax},
     operand::{FactorForm, GradientRounding, ProductParams},
     saved_tensors,
 };
@@ -254,6 +254,7 @@ impl<B: Backend> OperandTensors<B> {
 
 /// A factor of a matrix product.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "two per product")]
 enum MatrixFactor<B: Backend> {
     /// f32 values.
     F32(FloatTensor<B>),
@@ -407,6 +408,10 @@ fn round_gradient<B: ProductOps>(
         GradientRounding::Bf16 => (MatrixFactor::F32(B::round_to_bf16(grad)), None),
         GradientRounding::Cast(params) => {
             let (grad, scales, words, sums) = B::cast(grad, Arc::new((**params).clone()));
+            let scales = match form {
+                FactorForm::Codes(codes) if codes.needs_amax() => with_amax::<B>(scales, words.clone()),
+                _ => scales,
+            };
             (MatrixFactor::new(OperandTensors::Scaled(grad, scales), form), Some([words, sums]))
         }
     }

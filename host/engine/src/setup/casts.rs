@@ -3,7 +3,7 @@
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_casts::{Axis, Block, Grid, Hadamard, Overflow, Range, Rounding as CastRounding, Rule, Signs};
 use altgrad_config::{
-    AmaxChoice,
+    AmaxChoice, SteChoice,
     cast::{FirstScaleChoice, ResolvedCast, UseSourceChoice, ZeroBlockChoice},
 };
 use altgrad_loader::instance::KeyedDiagnostic;
@@ -75,7 +75,7 @@ pub(crate) fn check_device(cast: &altgrad_casts::Cast, device: &ComputeDevice) -
         return Ok(());
     }
     let message = format!(
-        "{} does not compute casts with a center, outer blocks, random or corrected scales, or nested scales",
+        "{} does not compute casts with a center, outer blocks, microexponents, random or corrected scales, or nested scales",
         device.label
     );
     Err(Diagnostic::config(message).hint("set run.device = \"cpu\", or use a cast without these keys"))
@@ -153,11 +153,12 @@ pub(super) fn check_blocks(
 }
 
 /// Refuses outer blocks and corrections that are no whole numbers of an operand's blocks, which are at most as long as
-/// its rows.
+/// its rows, and sub-blocks that do not divide them.
 pub(super) fn check_extents(
     resolved: &ResolvedCast,
     cast: &altgrad_casts::Cast,
     group: Option<usize>,
+    role: Role,
 ) -> Result<(), KeyedDiagnostic> {
     let extents = [("outer", cast.scaling.outer), ("correction", cast.scaling.correction)];
     for (field, extent) in extents.into_iter().filter_map(|(field, extent)| Some((field, extent?))) {
@@ -168,6 +169,24 @@ pub(super) fn check_extents(
             );
             return Err((key, Diagnostic::config(message).hint("choose a block that divides the rows")));
         }
+    }
+    let divides = |size: usize| group.is_none_or(|group| group.is_multiple_of(size));
+    if let Some(size) = cast.scaling.microexponents.sizes().find(|size| !divides(*size)) {
+        let key = resolved.key_of("scaling.microexponents");
+        let group = group.unwrap_or_default();
+        let message = format!(
+            "`{key}` has sub-blocks of {size}, but the rows of an operand have {group} elements, which are one block"
+        );
+        return Err((key, Diagnostic::config(message).hint("choose sub-blocks that divide the rows")));
+    }
+    let has_estimator = [Role::Weight, Role::Activation].contains(&role);
+    let clips = has_estimator && resolved.fields.ste == Some(SteChoice::Clipped);
+    if clips && group.is_some() && !cast.scaling.microexponents.is_empty() {
+        let key = resolved.key_of("scaling.microexponents");
+        let message = format!(
+            "`{key}` excludes ste = \"clipped\", which compares elements with one largest value a block"
+        );
+        return Err((key, Diagnostic::config(message).hint("set ste = \"identity\"")));
     }
     Ok(())
 }

@@ -139,7 +139,8 @@ fn bits_per_value(site: &TensorQuantizer, row: Option<usize>) -> f64 {
         let of_outer = rule.scaling.outer.map_or(0.0, |outer| 32.0 * row.div_ceil(outer) as f64 / row as f64);
         Some(bits * row.div_ceil(along) as f64 / (row * lines) as f64 + of_outer)
     });
-    let bits = f64::from(site.format.values().codes().ilog2()) + of_scale.unwrap_or_default();
+    let of_factors = rule.map_or(0.0, |rule| rule.scaling.microexponents.bits_per_element());
+    let bits = f64::from(site.format.values().codes().ilog2()) + of_scale.unwrap_or_default() + of_factors;
     (bits * 1e4).round() / 1e4
 }
 
@@ -241,6 +242,7 @@ fn unusual(scaling: &altgrad_casts::Scaling) -> Vec<(&'static str, Value)> {
         ("limit", (scaling.limit == Limit::F32).then_some("f32")),
         ("zero", zero),
         ("nonfinite", (scaling.nonfinite == NonFinite::Poison).then_some("poison")),
+        ("arithmetic", scaling.in_bf16.then_some("bf16")),
         ("quantize", applied(scaling.quantize)),
         ("dequantize", applied(scaling.dequantize)),
     ];
@@ -255,8 +257,11 @@ fn unusual(scaling: &altgrad_casts::Scaling) -> Vec<(&'static str, Value)> {
         let factors = choice.factors.into_iter().filter(|factor| *factor > 0.0);
         ("candidates", json!(factors.collect::<Vec<f32>>()))
     });
+    let sizes: Vec<usize> = scaling.microexponents.sizes().collect();
+    let micro = (!sizes.is_empty()).then(|| ("microexponents", json!(sizes)));
     let factor = (scaling.factor != 1.0).then(|| ("factor", json!(scaling.factor)));
-    let numbers = floor.into_iter().chain(factor).chain(targets).chain(candidates).chain(extents);
+    let numbers =
+        floor.into_iter().chain(factor).chain(targets).chain(candidates).chain(extents).chain(micro);
     storage.into_iter().chain(texts).chain(numbers).collect()
 }
 

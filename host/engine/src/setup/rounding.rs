@@ -327,7 +327,7 @@ impl Builder<'_> {
         let center = casts::center(resolved, &cast, role)?;
         casts::check_fields(resolved, &cast, &format)?;
         let (group, tile) = casts::groups(cast.block, shape.of(role), role);
-        casts::check_extents(resolved, &cast, group)?;
+        casts::check_extents(resolved, &cast, group, role)?;
         if let Some(block) = tile.or(group.map(|group| [1, group])) {
             let check = |shape: LayerShape| {
                 casts::check_blocks(resolved, &cast, format.values(), block, shape.of(role))

@@ -124,6 +124,36 @@ fn casts_that_do_not_fit_are_refused_where_they_stand() {
             [7, 9],
         ),
         (
+            "[quant]\nweight = 'E2M1'\nblock = 48\n[quant.scaling]\nmicroexponents = [3]".into(),
+            "`quant.scaling.microexponents` has sub-blocks of 3, but the rows of an operand have 32 elements, which are one block",
+            [5, 18],
+        ),
+        (
+            "[quant]\nweight = 'E2M1'\nblock = 16\nste = 'clipped'\n[quant.scaling]\nmicroexponents = [4]".into(),
+            "`quant.scaling.microexponents` excludes ste = \"clipped\", which compares elements with one largest value a block",
+            [6, 18],
+        ),
+        (
+            "[quant]\nweight = 'E2M1'\nblock = 16\n[quant.scaling]\nmicroexponents = [5]".into(),
+            "`scaling.microexponents` needs blocks of a number of elements along the axis that they divide",
+            [5, 18],
+        ),
+        (
+            "[quant]\nweight = 'E2M1'\n[quant.scaling]\narithmetic = 'bf16'".into(),
+            "`scaling.arithmetic` is bf16, which is for floating-point bytes without a scale of the tensor",
+            [4, 14],
+        ),
+        (
+            "[quant]\nweight = 'E4M3'\nactivation = 'E4M3'\naccumulate = 'blackwell_fp4'".into(),
+            "`quant.accumulate`: 16 products of activation in `h.0.attn.c_attn.weight` do not share one scale that is a byte",
+            [4, 14],
+        ),
+        (
+            "[quant]\nweight = 'E4M3'\nactivation = 'E4M3'\nblock = 16\naccumulate = 'blackwell_fp4'\n[quant.scaling]\ntype = 'e4m3'\ntensor = 'f32'".into(),
+            "`quant.accumulate`: exact sums of codes of activation and weight in `h.0.attn.c_attn.weight` need more than 53 bits",
+            [5, 14],
+        ),
+        (
             "[quant]\nweight = 'E4M3'\n[quant.scaling]\ntype = 'e4m3'\nrule = 'floor'".into(),
             "`scaling.type` is a floating-point byte, which needs rule max without pow2 and margin",
             [4, 8],

@@ -199,7 +199,14 @@ fn check(bench: &Bench, rules: &[(Role, Rule)]) -> Vec<Option<QuantStats>> {
         && wide_ranges < 2
         && !rules.iter().any(|(_, rule)| has_blocks(rule) || WIDE.contains(&rule.format))
     {
-        let sum = LimitedSum { bits: 30, nearest: true, group: 32, promote: Some(64) };
+        let sum = LimitedSum {
+            bits: 30,
+            nearest: true,
+            group: 32,
+            promote: Some(64),
+            promote_truncates: false,
+            exact: None,
+        };
         check_once(bench, rules, false, (false, Some(sum)));
     }
     assert_eq!(check_once(bench, rules, true, (false, None)), stats, "histograms change the statistics");

@@ -101,6 +101,17 @@ fn sums_of_limited_width_change_the_loss_by_their_width() {
     assert!(furthest(&wide) < 1e-3 && furthest(&narrow) > 1e-3, "{f32:?} {wide:?} {narrow:?}");
     let recipe = numbers(&run(&bench, "recipe = \"deepseek_v3_hopper\"", "recipe")["train/loss"]);
     assert_eq!(recipe.len(), f32.len());
+    // Exact sums of blocks in many bits are those of f32 but for rounding, forward and backward.
+    let of_blocks = |accumulate: &str, out: &str| {
+        let scaling = "block = 16\nsource = \"hp\"\nscaling = { type = \"e4m3\", tensor = \"f32\" }";
+        let casts = "weight = \"E2M1\"\nactivation = \"E2M1\"\ngrad = \"E2M1\"";
+        let quant = format!("{casts}\n{scaling}\naccumulate = {accumulate}");
+        numbers(&run(&bench, &quant, out)["train/loss"])
+    };
+    let (f32, fp4) = (of_blocks("\"f32\"", "e2m1"), of_blocks("\"blackwell_fp4\"", "fp4"));
+    let narrow = of_blocks("{ bits = 6, exact = 16, group = 64 }", "fewer");
+    let furthest = |others: &[f64]| f32.iter().zip(others).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(furthest(&fp4) < 1e-3 && furthest(&narrow) > 1e-3, "{f32:?} {fp4:?} {narrow:?}");
 }
 
 #[test]
@@ -271,6 +282,7 @@ fn each_fault_of_a_quantization_rule_is_placed() {
         "weight = \"E4M3\"\nactivation = \"E4M3\"\naccumulate = { bits = 13, group = 32, promote = 48 }",
         "weight = \"E4M3\"\nactivation = \"E4M3\"\naccumulate = { bits = 13, groups = 32 }",
         "weight = \"E4M3\"\naccumulate = \"hopper_fp8\"",
+        "weight = \"E4M3\"\nactivation = \"E4M3\"\naccumulate = { bits = 13, group = 32, exact = 12 }",
         "weight = \"E7M0\"\nactivation = \"E7M0\"\naccumulate = \"hopper_fp8\"",
     ] {
         bench.write("run.toml", &run_file(quant));
