@@ -103,24 +103,45 @@ impl BlockGrid {
         }
     }
 
-    /// The indices of a block's elements, line by line of the axis; `None` beyond the matrix, so that all blocks have
-    /// as many elements.
-    pub(crate) fn elements(
+    /// The elements of a block, line by line of the axis; zeros beyond the matrix, so that all blocks have as many.
+    /// `buffer` is for those that are not neighbours.
+    pub(crate) fn elements<'a>(
         &self,
+        values: &'a [f32],
         block: usize,
         axis: Axis,
-    ) -> impl Iterator<Item = Option<usize>> + Clone + use<> {
+        buffer: &'a mut Vec<f32>,
+    ) -> &'a [f32] {
         let (Shape { rows, columns }, [high, wide]) = (self.shape, self.block);
         let per_row = self.counts()[1];
         let (first_row, first_column) = (block / per_row * high, block % per_row * wide);
+        if axis == Axis::Rows && high == 1 && first_column + wide <= columns {
+            return &values[first_row * columns + first_column..][..wide];
+        }
+        buffer.clear();
         let [lines, along] = if axis == Axis::Rows { [high, wide] } else { [wide, high] };
-        (0..lines).flat_map(move |line| {
-            (0..along).map(move |i| {
+        for line in 0..lines {
+            buffer.extend((0..along).map(|i| {
                 let [row, column] = if axis == Axis::Rows { [line, i] } else { [i, line] };
                 let (row, column) = (first_row + row, first_column + column);
-                (row < rows && column < columns).then_some(row * columns + column)
-            })
-        })
+                if row < rows && column < columns { values[row * columns + column] } else { 0.0 }
+            }));
+        }
+        buffer
+    }
+
+    /// Calls `f` for each of [`Self::runs`]; compiled into the caller, for its registers.
+    #[inline(always)]
+    pub(crate) fn each_run(&self, mut f: impl FnMut(usize, Range<usize>)) {
+        let (Shape { rows, columns }, [block_rows, block_columns]) = (self.shape, self.block);
+        let per_row = self.counts()[1];
+        for row in 0..rows {
+            let (block, start) = (row / block_rows * per_row, row * columns);
+            for index in 0..per_row {
+                let first = index * block_columns;
+                f(block + index, start + first..start + (first + block_columns).min(columns));
+            }
+        }
     }
 
     /// Consecutive elements of one block each, in row-major order: the block, and their indices.

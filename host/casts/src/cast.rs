@@ -1,14 +1,12 @@
-//! A cast, and a matrix on its way through one.
+//! A cast, and the scales of a matrix by it.
 
 use altgrad_plugin_api::{RandomKey, Rounding as Mode, random::Words};
 
 use crate::{
-    Axis, Block, BlockGrid, CastError, Grid, Hadamard, Operation, Rounding, Rule, Scaling, Shape,
-    TensorScale,
+    Axis, Block, BlockGrid, CastError, Grid, Hadamard, Prepared, Rounding, Rule, Scaling, Shape, TensorScale,
     grid::Range,
-    microexponents::MicroFactors,
     overflow::{exceeds, overflow_codes},
-    powers::exp2,
+    prepared::{count_beyond, outer_of, quantize, statistics, take_nan},
     scale_rule::BlockStatistics,
     scale_type::ScaleRounding,
     scaling::BlockScale,
@@ -59,61 +57,6 @@ impl Default for Cast {
             overflow: Overflow::Saturate,
         }
     }
-}
-
-/// A matrix whose elements are scaled and not yet rounded.
-#[derive(Debug, Clone)]
-pub struct Prepared {
-    layout: BlockGrid,
-    scaled: Vec<f32>,
-    /// NaN that the format has no code for.
-    nan: Vec<usize>,
-    scales: Vec<BlockScale>,
-    scaling: Scaling,
-    range: Range,
-    /// The scale of the tensor, or those of outer blocks.
-    tensors: Vec<TensorScale>,
-    outer: Option<BlockGrid>,
-    /// The elements whose scales have one correction.
-    corrected: Option<BlockGrid>,
-    /// The factors of sub-blocks, which scaled elements do not have.
-    micro: Option<MicroFactors>,
-    /// The random words of the blocks' scales, if they are rounded at random.
-    words: Vec<u32>,
-    overflow: usize,
-    collapsed: usize,
-    choices: Option<Vec<u8>>,
-}
-
-/// A matrix that went through a cast.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Applied {
-    /// The values of codes and scales, row-major, in the shape of the matrix.
-    pub values: Vec<f32>,
-    /// The codes, row-major, as the format has them ([`Grid::sign_magnitude`] for one order). NaN has all bits below
-    /// the sign set, as PyTorch writes it; in a format without NaN it has the code of 1.5, as torchao writes it.
-    pub codes: Vec<u16>,
-    /// The stored scale of each block, as f32, in the shape of [`BlockGrid::counts`]: the factor of values, without the
-    /// tensor's scale, and without the factor where scales are bytes. NaN for a poisoned block.
-    pub scales: Vec<f32>,
-    /// The same as bytes, if the storage type is E8M0 or E4M3.
-    pub scale_codes: Option<Vec<u8>>,
-    /// The factor of all stored scales, where there is such a scale.
-    pub tensor_scale: Option<f32>,
-    /// The same for each outer block, if there are such scales, in the shape of the grid of outer blocks.
-    pub outer_scales: Option<Vec<f32>>,
-    /// The exponent of the factor of each of the smallest sub-blocks, if there are microexponents, in the shape of their
-    /// grid.
-    pub microexponents: Option<Vec<u8>>,
-    /// The blocks.
-    pub layout: BlockGrid,
-    /// Elements beyond the format's largest value by more than the rounding of the scale; they saturate.
-    pub overflow: usize,
-    /// Blocks of about equal values, which a scale from their standard deviation ([`Rule::Rms`]) takes to about zero.
-    pub collapsed: usize,
-    /// The number of the chosen candidate of each block, from 0, in the shape of the scales, if the cast chooses its
-    /// scales.
-    pub choices: Option<Vec<u8>>,
 }
 
 impl Cast {
@@ -242,16 +185,17 @@ impl Cast {
         let [outer, corrected] = [self.scaling.outer, self.scaling.correction].map(along);
         let is_random = self.scaling.round == ScaleRounding::Stochastic;
         let words: Vec<u32> = words.take(if is_random { layout.count() } else { 0 }).collect();
-        let mut blocks = vec![BlockStatistics::default(); layout.count()];
+        let mut blocks = Vec::new();
         let (mut scales, mut choices, mut tensors) = (vec![BlockScale::ONE], None, Vec::new());
         if self.block != Block::None {
-            for (block, range) in layout.runs() {
-                scaled[range].iter().for_each(|x| blocks[block].add(*x));
-            }
+            blocks = statistics(&scaled, &layout, self.scaling.rule);
             tensors = self.tensor_scales(&range, &blocks, &layout, outer.as_ref());
+            let mut buffer = Vec::new();
             let of = |(index, block): (usize, &BlockStatistics)| {
-                let elements =
-                    layout.elements(index, axis).map(|element| element.map_or(0.0, |index| scaled[index]));
+                let elements = match self.scaling.choice {
+                    Some(_) => layout.elements(&scaled, index, axis, &mut buffer),
+                    None => &[],
+                };
                 let tensor = outer_of(&tensors, &layout, outer.as_ref(), index);
                 let word = words.get(index).copied().unwrap_or_default();
                 self.scaling.chosen(&range, block, tensor, elements, word)
@@ -264,18 +208,9 @@ impl Cast {
             Rule::Rms { .. } => collapsed(&range, &blocks, &scales),
             _ => 0,
         };
-        for (block, range) in layout.runs() {
-            let BlockScale { encode, decode, .. } = scales[block];
-            for x in &mut scaled[range] {
-                *x = self.scaling.quantize.quantize(*x, [encode, decode]);
-                // The sign of such a NaN is the processor's choice.
-                if encode.is_nan() {
-                    *x = f32::NAN;
-                }
-            }
-        }
+        quantize(&mut scaled, &layout, &scales, self.scaling.quantize);
         let micro = self.scaling.microexponents.divide(&mut scaled, shape, axis, grid.range().emax());
-        let overflow = scaled.iter().filter(|x| grid.is_beyond(**x)).count();
+        let overflow = count_beyond(&scaled, grid.bounds());
         let nan = if grid.has_nan() { Vec::new() } else { take_nan(&mut scaled) };
         Ok(Prepared {
             layout,
@@ -361,132 +296,4 @@ fn collapsed(range: &Range, blocks: &[BlockStatistics], scales: &[BlockScale]) -
     let is_collapsed =
         |block: &BlockStatistics, scale: &BlockScale| range.target * scale.decode < block.amax * LEAST;
     blocks.iter().zip(scales).filter(|(block, scale)| is_collapsed(block, scale)).count()
-}
-
-/// The scale of the tensor, or of the outer block, that a block lies in.
-fn outer_of<'a>(
-    tensors: &'a [TensorScale],
-    layout: &BlockGrid,
-    outer: Option<&BlockGrid>,
-    block: usize,
-) -> Option<&'a TensorScale> {
-    tensors.get(outer.map_or(0, |outer| layout.within(block, outer)))
-}
-
-/// Replaces NaN by 1.5 and returns the indices. torchao's conversion to formats without NaN gives NaN the code of 1.5.
-fn take_nan(scaled: &mut [f32]) -> Vec<usize> {
-    let places: Vec<usize> = (0..scaled.len()).filter(|&i| scaled[i].is_nan()).collect();
-    places.iter().for_each(|&i| scaled[i] = 1.5);
-    places
-}
-
-impl Prepared {
-    /// The scaled elements, row-major: the input of rounding. An element's index here is its index for stochastic
-    /// rounding.
-    #[must_use]
-    pub fn scaled(&self) -> &[f32] {
-        &self.scaled
-    }
-
-    /// The encode and decode scale of each element, row-major.
-    pub(crate) fn scales_of_elements(&self) -> Vec<[f32; 2]> {
-        let mut scales = vec![[0.0; 2]; self.scaled.len()];
-        for (block, range) in self.layout.runs() {
-            scales[range].fill([self.scales[block].encode, self.scales[block].decode]);
-        }
-        scales
-    }
-
-    /// The indices of each block's elements.
-    pub(crate) fn blocks(&self) -> Vec<Vec<usize>> {
-        let mut blocks = vec![Vec::new(); self.layout.count()];
-        self.layout.runs().for_each(|(block, range)| blocks[block].extend(range));
-        blocks
-    }
-
-    pub(crate) fn scaled_mut(&mut self) -> &mut [f32] {
-        &mut self.scaled
-    }
-
-    /// The values of the codes that the scaled elements were rounded to. A zero has the sign of its element, also where
-    /// the format has one zero only.
-    ///
-    /// # Errors
-    /// [`CastError::Codes`]: another number of codes than elements.
-    pub fn finish(mut self, grid: &Grid, mut codes: Vec<u16>) -> Result<Applied, CastError> {
-        if codes.len() != self.scaled.len() {
-            return Err(CastError::Codes { codes: codes.len(), elements: self.scaled.len() });
-        }
-        self.correct(grid, &codes);
-        let mut values = vec![0.0; codes.len()];
-        let smallest = self.micro.as_ref().map_or(self.layout, |micro| micro.layout);
-        for (part, range) in smallest.runs() {
-            let (block, factor) = match &self.micro {
-                Some(micro) => (smallest.within(part, &self.layout), exp2(i32::from(micro.exponents[part]))),
-                None => (part, 1.0),
-            };
-            let scale = self.scales[block];
-            let tensor = outer_of(&self.tensors, &self.layout, self.outer.as_ref(), block)
-                .filter(|_| self.scaling.dequantize == Operation::Nested);
-            for i in range {
-                if let Some(nan) = grid.nan_code(self.scaled[i]) {
-                    codes[i] = nan;
-                }
-                let point = grid.decode(codes[i]);
-                let point = if point == 0.0 { point.copysign(self.scaled[i]) } else { point * factor };
-                values[i] = match tensor {
-                    Some(tensor) => self.scaling.nested(&self.range, &scale, tensor, point),
-                    None => self.scaling.dequantize.dequantize(point, [scale.encode, scale.decode]),
-                };
-            }
-        }
-        self.nan.iter().for_each(|&i| values[i] = f32::NAN);
-        let scale_codes = self.scales.iter().map(|scale| scale.code).collect();
-        let scales = self.scales.iter().map(|scale| scale.stored).collect();
-        let Self { layout, overflow, collapsed, choices, .. } = self;
-        let microexponents = self.micro.map(|micro| micro.exponents);
-        let mut tensors = self.tensors.iter().map(|tensor| self.scaling.stored_tensor_scale(tensor));
-        let (tensor_scale, outer_scales) = match self.outer {
-            Some(_) => (None, Some(tensors.collect())),
-            None => (tensors.next(), None),
-        };
-        Ok(Applied {
-            values,
-            codes,
-            scales,
-            scale_codes,
-            tensor_scale,
-            outer_scales,
-            microexponents,
-            layout,
-            overflow,
-            collapsed,
-            choices,
-        })
-    }
-
-    /// The encode and decode scale of each block. Corrections and factors of sub-blocks are not in them.
-    pub fn pairs(&self) -> impl Iterator<Item = [f32; 2]> {
-        self.scales.iter().map(|scale| scale.pair())
-    }
-
-    /// Applies EDEN's correction to the scales, if the cast has it.
-    fn correct(&mut self, grid: &Grid, codes: &[u16]) {
-        let Some(groups) = &self.corrected else { return };
-        let mut sums = vec![[0f64; 2]; groups.count()];
-        for (group, range) in groups.runs() {
-            for i in range.filter(|&i| self.scaled[i].is_finite()) {
-                let [v, q] = [self.scaled[i], grid.decode(codes[i])].map(f64::from);
-                sums[group][0] += v * v;
-                sums[group][1] += v * q;
-            }
-        }
-        for (block, scale) in self.scales.iter_mut().enumerate() {
-            let [squares, products] = sums[self.layout.within(block, groups)];
-            let factor = if products == 0.0 { 1.0 } else { (squares / products) as f32 };
-            let tensor = outer_of(&self.tensors, &self.layout, self.outer.as_ref(), block);
-            let word = self.words.get(block).copied().unwrap_or_default();
-            *scale = self.scaling.corrected(&self.range, *scale, tensor, factor, word);
-        }
-    }
 }

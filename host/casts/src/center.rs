@@ -24,27 +24,24 @@ impl Centered {
     /// Subtracts the mean of the finite elements of each line along an axis. Sums are f64, element by element.
     #[must_use]
     pub fn new(values: &[f32], shape: Shape, along: Axis) -> Self {
-        let line = |index: usize| match along {
-            Axis::Rows => index / shape.columns,
-            Axis::Columns => index % shape.columns,
-        };
-        let lines = if along == Axis::Rows { shape.rows } else { shape.columns };
-        let mut sums = vec![(0f64, 0u32); lines];
-        for (index, x) in values.iter().enumerate().filter(|(_, x)| x.is_finite()) {
-            let (sum, count) = &mut sums[line(index)];
-            *sum += f64::from(*x);
-            *count += 1;
-        }
-        let mean: Vec<f32> =
-            sums.into_iter().map(|(sum, count)| (sum / f64::from(count.max(1))) as f32).collect();
-        let residuals = values.iter().enumerate().map(|(index, x)| x - mean[line(index)]).collect();
+        let mean = means(values, shape, along);
+        let mut residuals = values.to_vec();
+        Self::change(&mut residuals, &mean, shape, along, |x, m| x - m);
         Self { residuals, mean }
     }
 
     /// Adds the mean's values to those of the residuals.
     pub fn add(values: &mut [f32], mean: &[f32], shape: Shape, along: Axis) {
-        for (index, value) in values.iter_mut().enumerate() {
-            *value += mean[if along == Axis::Rows { index / shape.columns } else { index % shape.columns }];
+        Self::change(values, mean, shape, along, |x, m| x + m);
+    }
+
+    /// Combines each element with the mean of its line.
+    fn change(values: &mut [f32], mean: &[f32], shape: Shape, along: Axis, of: impl Fn(f32, f32) -> f32) {
+        for (row, values) in values.chunks_mut(shape.columns.max(1)).enumerate() {
+            match along {
+                Axis::Rows => values.iter_mut().for_each(|x| *x = of(*x, mean[row])),
+                Axis::Columns => values.iter_mut().zip(mean).for_each(|(x, mean)| *x = of(*x, *mean)),
+            }
         }
     }
 
@@ -53,6 +50,28 @@ impl Centered {
     pub fn key_of_mean(key: &RandomKey) -> RandomKey {
         RandomKey { offset: key.offset.wrapping_add(MEAN_OFFSET), ..*key }
     }
+}
+
+/// The mean of the finite elements of each line, 0 without any. Each sum is f64, in the order of its elements.
+fn means(values: &[f32], shape: Shape, along: Axis) -> Vec<f32> {
+    let rows = values.chunks(shape.columns.max(1));
+    // A number that is not finite adds 0.
+    let part = |x: f32| if x.is_finite() { (f64::from(x), 1) } else { (0.0, 0) };
+    let mut sums = vec![(0f64, 0u32); if along == Axis::Rows { shape.rows } else { shape.columns }];
+    for (row, values) in rows.enumerate() {
+        match along {
+            Axis::Rows => {
+                let sum = values.iter().map(|x| part(*x));
+                sums[row] = sum.fold((0.0, 0), |(sum, count), (x, one)| (sum + x, count + one));
+            }
+            Axis::Columns => {
+                for ((sum, count), (x, one)) in sums.iter_mut().zip(values.iter().map(|x| part(*x))) {
+                    (*sum, *count) = (*sum + x, *count + one);
+                }
+            }
+        }
+    }
+    sums.into_iter().map(|(sum, count)| (sum / f64::from(count.max(1))) as f32).collect()
 }
 
 #[cfg(test)]

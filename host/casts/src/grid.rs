@@ -129,6 +129,11 @@ impl Grid {
         x > self.bounds[1] || x < self.bounds[0]
     }
 
+    /// The least and the largest element that is not.
+    pub(crate) fn bounds(&self) -> [f32; 2] {
+        self.bounds
+    }
+
     /// Bits a code.
     #[must_use]
     pub fn bits(&self) -> u32 {

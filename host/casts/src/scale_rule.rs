@@ -77,6 +77,30 @@ impl BlockStatistics {
         self.infinite && self.amax == 0.0
     }
 
+    /// Adds elements. `with_deviation`: also to what their standard deviation needs.
+    #[inline(always)]
+    pub(crate) fn add_all(&mut self, values: &[f32], with_deviation: bool) {
+        const INFINITY: u32 = 0x7f80_0000;
+        // Magnitudes compare like their bits.
+        let mut most = 0;
+        for x in values {
+            most = most.max(x.to_bits() & 0x7fff_ffff);
+        }
+        if with_deviation || most >= INFINITY {
+            values.iter().for_each(|x| self.add(*x));
+        } else {
+            self.amax = self.amax.max(f32::from_bits(most));
+        }
+    }
+
+    /// The statistics of some elements, as scales of a rule depend on them.
+    #[must_use]
+    pub fn of(values: &[f32], rule: Rule) -> Self {
+        let mut block = Self::default();
+        block.add_all(values, matches!(rule, Rule::Rms { .. }));
+        block
+    }
+
     /// Adds an element.
     pub fn add(&mut self, x: f32) {
         if x.is_finite() {

@@ -127,6 +127,46 @@ impl Operation {
         }
     }
 
+    /// [`Self::quantize`] of each element.
+    #[inline(always)]
+    pub fn quantize_all(self, values: &mut [f32], [encode, decode]: [f32; 2]) {
+        match self {
+            Self::Multiply | Self::Nested => {
+                for x in values {
+                    *x *= encode;
+                }
+            }
+            Self::Divide if decode == 0.0 => {
+                values.iter_mut().for_each(|x| *x = self.quantize(*x, [encode, decode]));
+            }
+            Self::Divide => {
+                for x in values {
+                    *x /= decode;
+                }
+            }
+        }
+    }
+
+    /// [`Self::dequantize`] of each element.
+    #[inline(always)]
+    pub fn dequantize_all(self, values: &mut [f32], [encode, decode]: [f32; 2]) {
+        match self {
+            Self::Multiply | Self::Nested => {
+                for y in values {
+                    *y *= decode;
+                }
+            }
+            Self::Divide if decode == 0.0 => {
+                values.iter_mut().for_each(|y| *y = self.dequantize(*y, [encode, decode]));
+            }
+            Self::Divide => {
+                for y in values {
+                    *y /= encode;
+                }
+            }
+        }
+    }
+
     /// A rounded element scaled back. Where the decode scale is 0, it is 0.
     #[inline(always)]
     #[must_use]

@@ -133,27 +133,9 @@ impl Scaling {
         self.byte(range, code, stored, tensor)
     }
 
-    /// The value of a code by the stored scale first and then by the tensor's: `fl(fl(value b) D)`, or `fl(fl(fl(value
-    /// b) G) / (most target))` where the scale of the tensor follows from its encode scale. The exponent of the
-    /// products has no limit.
-    pub(crate) fn nested(&self, range: &Range, scale: &BlockScale, tensor: &TensorScale, point: f32) -> f32 {
-        let point = point * scale.stored;
-        let value = match self.order {
-            _ if tensor.amax == 0.0 || !point.is_finite() => point,
-            order if order.is_encode() => {
-                let shift = if tensor.amax > 1.0 { exp2(-64) } else { exp2(64) };
-                let product = point * (tensor.amax * shift);
-                // The quotient of two f32, rounded to f64 and then to f32, is rounded once.
-                (f64::from(product) / f64::from(self.most() * range.target) / f64::from(shift)) as f32
-            }
-            _ => point * tensor.decode,
-        };
-        let value = value / self.factor;
-        if point.is_finite() { value.clamp(-f32::MAX, f32::MAX) } else { value }
-    }
-
-    /// The stored scale of a block with this decode scale, `tensor` being the scale over all, for scales that are bytes.
-    /// Decode scales are products that are rounded a few times: the stored number is the nearest to their quotient.
+    /// The stored scale of a block with this decode scale, `tensor` being the scale over all, for scales that are
+    /// bytes. Decode scales are products that are rounded a few times: the stored number is the nearest to their
+    /// quotient.
     #[must_use]
     pub fn stored_scale(&self, decode: f32, tensor: Option<&TensorScale>) -> f32 {
         let Some(own) = self.byte_type().filter(|_| !decode.is_nan()) else { return decode };

@@ -3,7 +3,7 @@
 use altgrad_plugin_api::{RandomKey, Rounding as Mode};
 
 use super::{Property, subject::Subject};
-use crate::{Applied, Axis, Block, Cast, CastError, Grid, Operation, Shape, cast::Prepared};
+use crate::{Applied, Axis, Block, Cast, CastError, Grid, Operation, Prepared, Shape};
 
 /// A tensor whose cast lacks a property, and the seed of its random words. Blocks run along rows.
 #[derive(Debug, Clone, PartialEq)]

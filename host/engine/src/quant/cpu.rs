@@ -148,7 +148,7 @@ fn by_other_arithmetic(
     let (plugin, arithmetic) = (params.format.plugin(), params.arithmetic);
     let mut scaled = src.to_vec();
     for (run, pair) in quant_params.scales.runs(src.len()) {
-        scaled[run].iter_mut().for_each(|x| *x = arithmetic.quantize.quantize(*x, pair));
+        arithmetic.quantize.quantize_all(&mut scaled[run], pair);
     }
     let unscaled = QuantParams { scales: Scales::ONE.skip(quant_params.scales.first), ..*quant_params };
     let FormatStats { overflow, .. } = plugin.fake_quant(&scaled, dst, &unscaled, &mut [])?;
@@ -185,11 +185,11 @@ fn by_other_arithmetic(
         plugin.fake_quant(&scaled, dst, &toward_zero, counters)?;
     }
     for (run, pair) in quant_params.scales.runs(src.len()) {
-        dst[run].iter_mut().for_each(|y| *y = arithmetic.dequantize.dequantize(*y, pair));
+        arithmetic.dequantize.dequantize_all(&mut dst[run], pair);
     }
-    let mut stats = FormatStats { overflow, ..FormatStats::default() };
-    src.iter().zip(dst).for_each(|(x, x_hat)| stats.add(*x, *x_hat, false));
-    Ok(stats)
+    let mut stats = FormatStats::default();
+    stats.add_all(src, dst, dst, [f32::MIN, f32::MAX]);
+    Ok(FormatStats { overflow, ..stats })
 }
 
 /// The scales of a tensor of `elements` whose groups are consecutive elements.

@@ -1,5 +1,6 @@
 //! Casts that need the whole matrix: means, outer blocks, microexponents, scales that are rounded at random or
-//! corrected, nested scales. They are computed on the CPU, by [`altgrad_casts`] alone; the setup refuses them on other devices.
+//! corrected, nested scales. They are computed on the CPU, by [`altgrad_casts`] alone; the setup refuses them on other
+//! devices.
 
 use altgrad_base::diagnostic::{Diagnostic, Fault};
 use altgrad_casts::{Axis, Cast, Centered, Grid, Shape};
@@ -66,8 +67,9 @@ fn applied(
         }
         histogram.add_codes(&counters);
     }
-    let mut stats = FormatStats { overflow: applied.overflow as u64, ..FormatStats::default() };
-    values.iter().zip(&applied.values).for_each(|(x, value)| stats.add(*x, *value, false));
+    let mut stats = FormatStats::default();
+    stats.add_all(values, &applied.values, &applied.values, [f32::MIN, f32::MAX]);
+    stats.overflow = applied.overflow as u64;
     Ok((applied.values, pairs, stats))
 }
 

@@ -82,7 +82,7 @@ impl ScaleRule {
         scales: &mut [[f32; 2]],
     ) {
         for ((pair, block), values) in scales.iter_mut().zip(blocks).zip(values.chunks(group)) {
-            *pair = self.scaling.choose(&self.range, block, tensor, values.iter().copied());
+            *pair = self.scaling.choose(&self.range, block, tensor, values);
         }
     }
 
@@ -93,12 +93,7 @@ impl ScaleRule {
             group_amax(values, group, &mut amax);
             return amax.into_iter().map(BlockStatistics::of_amax).collect();
         }
-        let of = |values: &[f32]| {
-            let mut block = BlockStatistics::default();
-            values.iter().for_each(|x| block.add(*x));
-            block
-        };
-        values.chunks(group).map(of).collect()
+        values.chunks(group).map(|values| BlockStatistics::of(values, self.scaling.rule)).collect()
     }
 
     /// The least scale, a power of two if all are: values of the format stay finite by its inverse.
