@@ -36,13 +36,16 @@ pub(super) fn phases(
         return Err(refused(format!("`{KEY}` must be an array of tables")).hint("write [[quant.schedule]]"));
     };
     let mut phases: Vec<CastPhase> = Vec::new();
+    // Casts are compared without the name of their recipe.
+    let mut config = config.clone();
+    config.quant.from_recipe = None;
     for (index, entry) in entries.into_iter().enumerate() {
         let key = format!("{KEY}.{index}");
         let Value::Table(entry) = entry else {
             return Err(refused(format!("`{key}` must be a table")).hint("write [[quant.schedule]]"));
         };
         let entry = Entry { key, table: entry, source };
-        phases.push(entry.phase(&phases, table, config)?);
+        phases.push(entry.phase(&phases, table, &config)?);
     }
     Ok(phases)
 }
@@ -223,6 +226,10 @@ impl Entry<'_> {
             (base, whole.get_mut("quant"), none || names_recipe)
         {
             recipe::lay_under(own, base, source);
+        }
+        // The run's is in [quant].
+        if let Some(Value::Table(own)) = whole.get_mut("quant") {
+            own.remove("from_recipe");
         }
         Ok(whole)
     }

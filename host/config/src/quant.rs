@@ -28,6 +28,10 @@ pub struct QuantSection {
     /// `train.precision`, relative to the run file's folder. Keys of the run file override those of the recipe; its
     /// rules by layer come after the recipe's. Resolved value: absent, because the recipe's keys are written out.
     pub recipe: Option<String>,
+    /// The name of the recipe whose keys a resolved run file has. Reports label the run with it; it has no other
+    /// effect. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_recipe: Option<String>,
     /// Format of the weights, or `none`. Default: unquantized, the baseline.
     pub weight: Option<String>,
     /// Format of the layers' inputs, or `none`. Default: unquantized.
@@ -114,6 +118,7 @@ impl Default for QuantSection {
     fn default() -> Self {
         Self {
             recipe: None,
+            from_recipe: None,
             weight: None,
             activation: None,
             grad: None,

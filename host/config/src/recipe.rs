@@ -53,6 +53,10 @@ pub(super) fn apply(table: &mut Table, source: &mut Source) -> Result<(), Diagno
     refuse_others(&recipe, &places)?;
     if let Some(quant) = table.get_mut("quant").and_then(Value::as_table_mut) {
         quant.remove("recipe");
+        let name = std::path::Path::new(&name)
+            .file_stem()
+            .map_or(name.clone().into(), |stem| stem.to_string_lossy());
+        quant.insert("from_recipe".to_owned(), name.into_owned().into());
     }
     source.places.remove(KEY);
     merge(table, recipe, "", &mut Merge { source, recipe: &places });

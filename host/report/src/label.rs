@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     run::Run,
-    run_file::{RunFile, STATES, differs},
+    run_file::{OF_RECIPE, RunFile, STATES, differs},
     text::shortened,
 };
 
@@ -39,7 +39,7 @@ pub(super) fn labels(runs: &[Run], members: &[Vec<usize>]) -> Vec<String> {
     let differs = |key: &&&str| values(key) > 1;
     let always: Vec<&str> = ALWAYS.iter().filter(differs).copied().collect();
     let of_sweep: Vec<Option<String>> = members.iter().map(|members| of_sweep(runs, members)).collect();
-    let formats: Vec<String> = configs.iter().map(|config| format_label(config)).collect();
+    let formats: Vec<String> = configs.iter().map(|config| among(config, &configs)).collect();
     let mut labels: Vec<Vec<String>> = Vec::new();
     for (index, (config, says)) in configs.iter().zip(&says).enumerate() {
         let always = always.iter().filter_map(|key| says.get(*key).cloned());
@@ -146,9 +146,25 @@ fn say(key: &str, value: &str) -> String {
     }
 }
 
-/// The formats of a configuration: `E4M3`, `E4M3 w+a · E5M2 g`, `fp32`.
+/// The recipe of a configuration, or its formats: `nvfp4`, `E4M3`, `E4M3 w+a · E5M2 g`, `fp32`.
 #[must_use]
 pub fn format_label(config: &RunFile) -> String {
+    config.get(OF_RECIPE).map_or_else(|| formats_of(config), |recipe| shortened(recipe, LONGEST_VALUE))
+}
+
+/// The same, with the formats after a recipe of which others have other formats.
+fn among(config: &RunFile, all: &[&RunFile]) -> String {
+    let (label, formats) = (format_label(config), formats_of(config));
+    let other =
+        |other: &&RunFile| other.get(OF_RECIPE) == config.get(OF_RECIPE) && formats_of(other) != formats;
+    if config.get(OF_RECIPE).is_some() && all.iter().any(other) {
+        return format!("{label}{SEPARATOR}{formats}");
+    }
+    label
+}
+
+/// The formats of a configuration.
+fn formats_of(config: &RunFile) -> String {
     if config.is_empty() {
         return "unknown".into();
     }

@@ -16,14 +16,15 @@ use toml::{Table, Value};
 const LARGEST: u64 = 16 << 20;
 
 /// Keys of a run file that do not change the training: two runs that differ in nothing else are repetitions.
-const NO_DIFFERENCE: [&str; 12] = [
+const NO_DIFFERENCE: [&str; 13] = [
     "run.name",
     "run.seed",
     "run.out",
     "run.device",
     "plugins.",
-    // The keys it sets are in the file.
+    // The keys that they set are in the file.
     "model.preset",
+    OF_RECIPE,
     "train.full_eval",
     "observe.",
     "curvature.",
@@ -33,6 +34,9 @@ const NO_DIFFERENCE: [&str; 12] = [
 ];
 /// Keys of alerts and of their measurements, which change the training only if an alert switches casts.
 pub(super) const OF_ALERTS: [&str; 4] = ["alerts.", "metrics.", "shadow.", "train.eval_interval"];
+
+/// The name of the recipe whose keys are in the file.
+pub(super) const OF_RECIPE: &str = "quant.from_recipe";
 
 /// The key of the fingerprint of all token ids, which no run file has.
 const FINGERPRINT: &str = "data.fingerprint";

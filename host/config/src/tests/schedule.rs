@@ -3,7 +3,7 @@
 use altgrad_metrics::AlertKind;
 
 use super::try_load;
-use crate::{CastTrigger, PrecisionChoice, RunConfig};
+use crate::{CastTrigger, PrecisionChoice, QuantSection, RunConfig};
 
 fn load(text: &str) -> RunConfig {
     try_load(text, &[]).unwrap_or_else(|error| panic!("{text}\n{error}")).0
@@ -34,7 +34,9 @@ fn an_entry_is_laid_over_the_casts_and_not_over_other_entries() {
         (recipe.trigger, recipe.precision),
         (CastTrigger::On(AlertKind::Kurtosis), load("[quant]\nrecipe = 'mxfp8'").train.precision)
     );
-    assert_eq!(recipe.quant, load("[quant]\nrecipe = 'mxfp8'").quant);
+    // The name is that of the run.
+    let named = load("[quant]\nrecipe = 'mxfp8'").quant;
+    assert_eq!(recipe.quant, QuantSection { from_recipe: None, ..named });
     assert_eq!(config.train.precision, PrecisionChoice::Fp32);
 }
 

@@ -20,7 +20,7 @@ use super::{
 use crate::setup::{RunSetup, Schedule};
 
 /// Keys and sections that a resumed run may change. The device, data and schedule are compared by their values.
-const FREE: [&str; 12] = [
+const FREE: [&str; 13] = [
     "run.name",
     "run.out",
     "run.device",
@@ -28,6 +28,7 @@ const FREE: [&str; 12] = [
     "data.dataset",
     "model.preset",
     "model.init",
+    "quant.from_recipe",
     "alerts",
     "checkpoint",
     "limits",

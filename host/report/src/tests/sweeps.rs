@@ -54,6 +54,30 @@ fn configurations_that_share_a_label_are_told_apart_by_their_formats() {
     assert_eq!(labels(folder.path()), ["adamw", "lion", "manifold"]);
 }
 
+/// Runs of a recipe are called by it, with their formats where these differ; runs of earlier versions do not say it.
+#[test]
+fn recipes_name_their_runs() {
+    let folder = TempDir::new().unwrap();
+    let casts = |more: &str, weight: &str| {
+        format!("weight = \"{weight}\"\nactivation = \"E2M1\"\n{more}[train]\nmax_steps = 10\n")
+    };
+    let labels = || {
+        let runs = find(&[folder.path().to_path_buf()]).runs;
+        groups(&runs).into_iter().map(|group| (group.label, group.runs.len())).collect::<Vec<_>>()
+    };
+    run_with(folder.path(), "a", &casts("from_recipe = \"nvfp4\"\n", "E2M1"), 1, 2.0);
+    run_with(folder.path(), "b", &casts("from_recipe = \"nvfp4\"\n", "E2M1"), 2, 2.0);
+    run_with(folder.path(), "c", &casts("", "E4M3"), 1, 2.0);
+    let plain = ("E4M3 w · E2M1 a".to_owned(), 1);
+    assert_eq!(labels(), [plain.clone(), ("nvfp4".into(), 2)]);
+    // The same keys without the name are repetitions.
+    run_with(folder.path(), "d", &casts("", "E2M1"), 3, 2.0);
+    assert_eq!(labels(), [plain.clone(), ("nvfp4".into(), 3)]);
+    run_with(folder.path(), "e", &casts("from_recipe = \"nvfp4\"\n", "INT4"), 1, 2.0);
+    let others = [("nvfp4 · E2M1 w+a".to_owned(), 3), ("nvfp4 · INT4 w · E2M1 a".to_owned(), 1)];
+    assert_eq!(labels(), [&[plain][..], &others].concat());
+}
+
 #[test]
 fn the_comparison_of_a_sweep_counts_however_its_runs_are_named() {
     let folder = TempDir::new().unwrap();
