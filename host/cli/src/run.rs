@@ -250,6 +250,9 @@ fn closing_table(report: &RunReport, folder: &str) -> Table {
         table.add_row([&format!("sink {}", sink.name), &sink_line(sink)]);
     }
     table.add_row(["tokens/s", &report.tokens_per_s().map_or("missing".into(), |rate| format!("{rate:.0}"))]);
+    if let Some(share) = report.utilization() {
+        table.add_row(["model FLOPs utilization", &format!("{:.1} %", 100.0 * share)]);
+    }
     table.add_row(["run folder", folder]);
     let checkpoint =
         report.checkpoint.as_ref().map_or("missing".to_string(), |path| path.display().to_string());

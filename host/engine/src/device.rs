@@ -1,8 +1,14 @@
 //! The compute device of a run, chosen at run time from the devices that the build supports and the machine has.
 
-use altgrad_base::diagnostic::{Diagnostic, Fault};
+use altgrad_base::{
+    diagnostic::{Diagnostic, Fault},
+    memory,
+};
 use altgrad_config::DeviceChoice;
 use burn::tensor::Device;
+
+/// The label of the CPU.
+const CPU: &str = "cpu";
 
 /// A device and its name in `run.json`.
 #[derive(Debug, Clone)]
@@ -17,7 +23,7 @@ impl ComputeDevice {
     /// The CPU, which every build has.
     #[must_use]
     pub fn cpu() -> Self {
-        Self { tensors: Device::flex(), label: "cpu".into() }
+        Self { tensors: Device::flex(), label: CPU.into() }
     }
 
     /// The chosen device. `auto` is the first CUDA device if the build has CUDA and the device works, else the CPU. A
@@ -40,6 +46,29 @@ impl ComputeDevice {
 }
 
 impl ComputeDevice {
+    /// True if the device is the CPU.
+    #[must_use]
+    pub fn is_cpu(&self) -> bool {
+        self.label == CPU
+    }
+
+    /// Bytes that a run has taken from a GPU's memory so far, those kept for later tensors included; on the CPU the
+    /// resident memory of the process. `None` where the system does not report it.
+    #[must_use]
+    pub fn memory(&self) -> Option<u64> {
+        #[cfg(feature = "gpu")]
+        if let burn::backend::DispatchDevice::Cube(cube) = self.tensors.as_dispatch() {
+            return cube.client().memory_usage().ok().map(|usage| usage.bytes_reserved);
+        }
+        memory::rss()
+    }
+
+    /// The largest [`Self::memory`] so far. A GPU's is what its allocator holds, which it seldom gives back.
+    #[must_use]
+    pub fn peak_memory(&self) -> Option<u64> {
+        if self.is_cpu() { memory::peak_rss() } else { self.memory() }
+    }
+
     /// True if the device multiplies bf16 much faster than f32: NVIDIA GPUs of compute capability 8.0 and above.
     #[must_use]
     pub fn multiplies_bf16_fast(&self) -> bool {

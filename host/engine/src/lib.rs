@@ -23,6 +23,7 @@ pub mod curvature;
 pub mod debug;
 pub mod device;
 pub mod device_faults;
+mod device_rates;
 pub mod evaluate;
 pub mod fused_ops;
 #[cfg(feature = "gpu")]

@@ -2,9 +2,7 @@
 //!
 //! Without this an impossible size ends the process with "memory allocation failed", which names no key.
 
-use std::fs;
-
-use altgrad_base::diagnostic::Diagnostic;
+use altgrad_base::{diagnostic::Diagnostic, memory};
 use altgrad_config::{
     LayerRule, MasterWeightsChoice, MlpChoice, PositionsChoice, RunConfig, StateFloat, StateStorage,
     cast::UseSourceChoice,
@@ -57,7 +55,8 @@ fn needed_and_available(
     device: &ComputeDevice,
     states: Option<StateBytes>,
 ) -> Option<[f64; 2]> {
-    let available = available().filter(|_| fused_ops::is_available(&device.tensors))?;
+    let available =
+        memory::available().map(|bytes| bytes as f64).filter(|_| fused_ops::is_available(&device.tensors))?;
     Some([estimate(config, shape, states), available])
 }
 
@@ -181,32 +180,11 @@ fn remembered(config: &RunConfig) -> f64 {
     rows.into_iter().filter_map(|(needed, bytes)| needed.then_some(bytes)).sum()
 }
 
-/// Available bytes, as Linux reports them; `None` elsewhere.
-fn available() -> Option<f64> {
-    linux_says("/proc/meminfo", "MemAvailable:").map(|bytes| bytes as f64)
-}
-
-/// The largest memory of this process so far, bytes, as Linux reports it; `None` elsewhere.
-#[must_use]
-pub fn peak_rss() -> Option<u64> {
-    linux_says("/proc/self/status", "VmHWM:")
-}
-
-/// The current memory of this process, bytes, as Linux reports it; `None` elsewhere.
-#[must_use]
-pub fn rss() -> Option<u64> {
-    linux_says("/proc/self/status", "VmRSS:")
-}
-
-fn linux_says(file: &str, name: &str) -> Option<u64> {
-    let text = fs::read_to_string(file).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use altgrad_config::PrecisionChoice;
 

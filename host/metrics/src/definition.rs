@@ -271,6 +271,8 @@ pub enum Unit {
     TokensPerSecond,
     /// Milliseconds.
     Milliseconds,
+    /// Millions of bytes.
+    Megabytes,
 }
 
 impl Unit {
@@ -297,6 +299,7 @@ impl fmt::Display for Unit {
             Self::Binades => "binades",
             Self::TokensPerSecond => "tokens/s",
             Self::Milliseconds => "ms",
+            Self::Megabytes => "MB",
         })
     }
 }

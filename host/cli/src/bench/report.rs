@@ -24,7 +24,8 @@ fn table(report: &BenchReport) -> Table {
     table.load_style(UTF8_FULL_CONDENSED);
     let with_other = report.cases.iter().any(|timing| timing.other.is_some());
     let launches = report.cases.iter().any(|timing| timing.launches > 0);
-    let mut header = vec!["case", "median ms", "least ms", "ratio of medians", "of least", "tokens/s"];
+    let mut header =
+        vec!["case", "median ms", "least ms", "ratio of medians", "of least", "tokens/s", "MFU %"];
     header.extend(with_other.then_some(["to the other trainer: medians", "least"]).into_iter().flatten());
     header.extend(launches.then_some("launches"));
     table.set_header(header);
@@ -36,6 +37,7 @@ fn table(report: &BenchReport) -> Table {
             format!("{:.3}", timing.median_ratio),
             format!("{:.3}", timing.least_ratio),
             format!("{:.0}", timing.tokens_per_s),
+            timing.mfu.map(|share| format!("{:.1}", 100.0 * share)).unwrap_or_default(),
         ];
         if let Some(beside) = &timing.other {
             row.extend([beside.median_ratio, beside.least_ratio].map(|ratio| format!("{ratio:.3}")));

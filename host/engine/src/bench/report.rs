@@ -27,6 +27,8 @@ pub struct Timing {
     pub gflop: f64,
     /// Milliseconds they would take at the rate of one large f32 product, if that was measured.
     pub floor_ms: Option<f64>,
+    /// Model FLOPs utilization: the same for products in the precision of training, as a share of the median.
+    pub mfu: Option<f64>,
     /// Kernels that a step launches; 0 on the CPU.
     pub launches: usize,
     /// Milliseconds of a step's parts: medians; empty on a GPU, where parts overlap.

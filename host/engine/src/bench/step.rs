@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use altgrad_base::diagnostic::Diagnostic;
 
-use super::machine;
 use crate::{
-    metrics::MetricRecord,
+    device_rates,
+    metrics::{MetricRecord, speed::StepTime},
     setup::ReadyRun,
     step::{apply_update, compute_gradients, record_metrics},
 };
@@ -19,7 +19,13 @@ pub(super) fn take_step(run: &mut ReadyRun, number: u64) -> Result<Duration, Dia
     let (grads, outputs) = compute_gradients(setup, state, number, None)?;
     let update = apply_update(setup, (state, update_metrics), number, grads, &outputs)?;
     let elapsed = started.elapsed();
-    record_metrics(&mut record, setup, (state, update_metrics), (&outputs, &update), elapsed);
-    machine::wait(&setup.device.tensors)?;
+    record_metrics(
+        &mut record,
+        setup,
+        (state, update_metrics),
+        (&outputs, &update),
+        StepTime { elapsed, utilization: None },
+    );
+    device_rates::wait(&setup.device.tensors)?;
     Ok(started.elapsed())
 }

@@ -6,19 +6,19 @@ use std::{
     time::Duration,
 };
 
-use altgrad_base::diagnostic::Diagnostic;
+use altgrad_base::{diagnostic::Diagnostic, memory};
 
 use super::{
     case::{self, BenchSpec},
     kernels,
-    machine::{self, Machine},
+    machine::Machine,
     other_trainer::{self, OtherTrainer},
     report::{BenchReport, Timing},
     statistics::{least, median, quartiles},
     step::take_step,
 };
 use crate::{
-    fused_ops, memory,
+    device_rates, fused_ops,
     profile::spans::{SpanRecorder, SpanTime},
     setup::ReadyRun,
 };
@@ -145,7 +145,7 @@ fn timings(
     let (first_median, first_least) = (median(&times[0].steps), least(&times[0].steps));
     let timing = |(((case, run), times), &launches): (((&String, &ReadyRun), &Times), &usize)| {
         let (median_ms, least_ms) = (median(&times.steps), least(&times.steps));
-        let gflop = machine::gflop(run);
+        let gflop = device_rates::step_gflop(&run.setup, &run.state.params.layout);
         Timing {
             case: case.clone(),
             median_ms,
@@ -155,6 +155,7 @@ fn timings(
             least_ratio: least_ms / first_least,
             tokens_per_s: run.setup.tokens_per_step() as f64 / median_ms * 1e3,
             gflop,
+            mfu: machine.product_gflop_s(&run.setup).map(|rate| gflop / rate * 1e3 / median_ms),
             launches,
             floor_ms: machine.matmul_gflop_s.map(|rate| gflop / rate * 1e3),
             phases_ms: times.phases.iter().map(|(name, times)| (*name, median(times))).collect(),

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_data::Split;
 
-use super::{machine, step::take_step};
+use super::step::take_step;
 use crate::{
+    device_rates,
     passes::mean_loss,
     setup::{ReadyRun, RunSetup},
 };
@@ -53,11 +54,11 @@ fn times(time: Duration, count: f64) -> Duration {
 /// # Errors
 /// A plugin or the device failed.
 pub fn estimate(run: &mut ReadyRun) -> Result<TimeEstimate, Diagnostic> {
-    let gflop = machine::gflop(run);
+    let gflop = device_rates::step_gflop(&run.setup, &run.state.params.layout);
     let (step, batch) = if gflop <= TAKEN_GFLOP {
         (least_step(run)?, least_evaluation(run)?)
     } else {
-        let rate = machine::product_gflop_s(&run.setup.device.tensors)?;
+        let rate = device_rates::product_gflop_s(&run.setup.device.tensors)?;
         let step = times(Duration::from_secs(1), OVER_PRODUCTS * gflop / rate);
         // The forward pass is a third of a step's products.
         (step, times(step, 1.0 / (3 * run.setup.config.train.grad_accum) as f64))

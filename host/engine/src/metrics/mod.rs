@@ -47,7 +47,7 @@ mod update_subscriber;
 pub mod updates;
 pub mod weights;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use altgrad_metrics::ValueShape;
 pub use altgrad_metrics::{Histogram, MetricId, MetricKind, MetricRecord};
@@ -70,7 +70,9 @@ pub struct StepInputs<'a> {
     /// Training tokens of the step.
     pub tokens: u64,
     /// Time from drawing the batch to the end of the update.
-    pub elapsed: Duration,
+    pub time: speed::StepTime,
+    /// Bytes of the device's memory after the step.
+    pub memory: Option<u64>,
 }
 
 impl StepInputs<'_> {
@@ -138,7 +140,7 @@ families! {
     ulp_from_init::UlpFromInitFamily: step.updates.distances_from_init(),
     ranks::RanksFamily: step.updates.ranks(),
     training::TrainingFamily: step.training,
-    speed::SpeedFamily: (step.tokens, step.elapsed),
+    speed::SpeedFamily: (step.tokens, step.time, step.memory),
 }
 
 /// Every metric that a run's rows may contain in any of its phases, in display order, which is that of the families'

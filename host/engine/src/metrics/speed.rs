@@ -4,24 +4,36 @@ use std::time::Duration;
 
 use altgrad_metrics::{
     MetricId, MetricRecord,
-    families::speed::{FAMILY, STEP_MS, TOKENS_PER_S},
+    families::speed::{FAMILY, MEMORY_MB, MFU, STEP_MS, TOKENS_PER_S},
 };
 
 use super::family::{MetricFamily, MetricSetup};
+
+/// The time of a step.
+#[derive(Debug, Clone, Copy)]
+pub struct StepTime {
+    /// The time of its gradients and update.
+    pub elapsed: Duration,
+    /// Model FLOPs utilization, if the device's rate was measured.
+    pub utilization: Option<f64>,
+}
 
 /// The family.
 pub struct SpeedFamily;
 
 impl MetricFamily for SpeedFamily {
-    /// Tokens of the step, and the time it took.
-    type Inputs<'a> = (u64, Duration);
+    /// Tokens of the step, the time it took, and the bytes of memory after it.
+    type Inputs<'a> = (u64, StepTime, Option<u64>);
 
     fn ids(_: &MetricSetup<'_>) -> Vec<MetricId> {
         FAMILY.metrics.iter().map(|definition| MetricId::from(*definition)).collect()
     }
 
-    fn record(_: &MetricSetup<'_>, (tokens, elapsed): (u64, Duration), record: &mut MetricRecord) {
+    fn record(_: &MetricSetup<'_>, (tokens, time, memory): Self::Inputs<'_>, record: &mut MetricRecord) {
+        let elapsed = time.elapsed;
         record.push(&TOKENS_PER_S, tokens as f64 / elapsed.as_secs_f64());
         record.push(&STEP_MS, elapsed.as_secs_f64() * 1e3);
+        record.push_some(&MFU, time.utilization);
+        record.push_some(&MEMORY_MB, memory.map(|bytes| bytes as f64 / 1e6));
     }
 }

@@ -10,7 +10,7 @@ pub mod cast_switches;
 pub mod clip;
 mod outputs;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_plugin_api::AlertLevel;
@@ -22,6 +22,7 @@ pub use self::outputs::read_outputs;
 use crate::{
     metrics::{
         self, MetricRecord, MetricSetup, StepInputs, StepOutputs,
+        speed::StepTime,
         update_metrics::{DueMetrics, UpdateMetrics},
     },
     passes::Observers,
@@ -133,13 +134,13 @@ pub fn apply_update(
     Ok(AppliedUpdate { norm: Some(norm), lr, loss_scale, is_skipped })
 }
 
-/// Records the metrics of a step that took `elapsed`.
+/// Records the metrics of a step that took `time`.
 pub fn record_metrics(
     record: &mut MetricRecord,
     setup: &RunSetup,
     (state, update_metrics): (&TrainState, &UpdateMetrics),
     (outputs, update): (&StepOutputs, &AppliedUpdate),
-    elapsed: Duration,
+    time: StepTime,
 ) {
     let _span = tracing::debug_span!("recording").entered();
     let (config, layout) = (&setup.config, &state.params.layout);
@@ -159,7 +160,8 @@ pub fn record_metrics(
         training,
         updates: update_metrics,
         tokens: setup.tokens_per_step(),
-        elapsed,
+        time,
+        memory: setup.device.memory(),
     };
     metrics::record_step(&inputs, record);
 }

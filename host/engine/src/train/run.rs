@@ -30,7 +30,8 @@ use crate::{
     checkpoint::{CheckpointKind, Checkpointer, RunIdentity, Start, StateTensors},
     debug::provenance,
     device_faults,
-    metrics::{self, MetricRecord, StepOutputs, update_metrics::UpdateMetrics},
+    device_rates::Products,
+    metrics::{self, MetricRecord, StepOutputs, speed::StepTime, update_metrics::UpdateMetrics},
     passes::mean_loss,
     profile::{PROFILE, StepProfiler, StepTrace},
     setup::{ReadyRun, RunSetup},
@@ -103,6 +104,7 @@ pub fn run(
         }
     };
     listener.begun();
+    report.products = Products::measure(&setup, &state.params.layout);
     let resumed = start.sinks.is_some().then_some(start.step);
     let logger = RunLogger::open(sinks, folder.path(), resumed, listener);
     let from = start.from.clone().map(|path| (start.step, path));
@@ -168,7 +170,7 @@ impl Run<'_> {
                 &self.setup,
                 (&self.state, &self.update_metrics),
                 (&outputs, &update),
-                elapsed,
+                StepTime { elapsed, utilization: self.report.products.map(|of| of.utilization(1, elapsed)) },
             );
 
             self.report.add_step(outputs.loss, self.setup.tokens_per_step(), elapsed);

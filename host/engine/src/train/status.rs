@@ -15,6 +15,7 @@ use altgrad_run_folder::{
 
 use crate::{
     checkpoint::{Checkpointer, Start, state::RunTotals},
+    device_rates::Products,
     passes::MeanLoss,
     setup::RunSetup,
     state::TrainState,
@@ -52,6 +53,8 @@ pub struct RunReport {
     pub tokens: u64,
     /// Time in gradients and updates: evaluations and the passes for `[curvature]` and `[observe]` are not counted.
     pub training_time: Duration,
+    /// The steps' matrix products and the device's rate, if it was measured.
+    pub products: Option<Products>,
     /// True if the user stopped it.
     pub interrupted: bool,
     /// True if loss or gradients stayed NaN or infinite, or the final loss or weights are.
@@ -137,6 +140,13 @@ impl RunReport {
         (self.steps > 0).then(|| self.tokens as f64 / self.training_time.as_secs_f64())
     }
 
+    /// Model FLOPs utilization of all steps; missing without a step or the device's rate.
+    #[must_use]
+    pub fn utilization(&self) -> Option<f64> {
+        let products = self.products.filter(|_| self.steps > 0)?;
+        Some(products.utilization(self.steps, self.training_time))
+    }
+
     /// The summary that sinks receive at the end.
     #[must_use]
     pub fn summary(&self) -> Vec<(MetricId, f64)> {
@@ -201,6 +211,9 @@ fn record(
         tokens: report.tokens,
         training_s: report.training_time.as_secs_f64(),
         tokens_per_s: report.tokens_per_s(),
+        mfu: report.utilization(),
+        product_gflop_s: report.products.map(|products| products.gflop_s),
+        memory_mb: setup.device.peak_memory().map(|bytes| bytes as f64 / 1e6),
         data_fingerprint: report.data_fingerprint.clone(),
         unigram_entropy: report.alerts.facts().unigram_entropy,
         parameters: state.params.layout.elements(),

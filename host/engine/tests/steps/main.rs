@@ -17,7 +17,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::PluginsSection;
 use altgrad_end_to_end::stage;
 use altgrad_engine::{
-    metrics::{MetricRecord, StepOutputs},
+    metrics::{MetricRecord, StepOutputs, speed::StepTime},
     setup::ReadyRun,
     step::{self, AppliedUpdate},
 };
@@ -68,7 +68,7 @@ fn finish(
     let ReadyRun { setup, state, update_metrics, .. } = run;
     let mut record = MetricRecord::new(number);
     let update = step::apply_update(setup, (state, update_metrics), number, grads, &outputs).unwrap();
-    let time = Duration::from_secs(1);
+    let time = StepTime { elapsed: Duration::from_secs(1), utilization: None };
     step::record_metrics(&mut record, setup, (state, update_metrics), (&outputs, &update), time);
     (record, update)
 }

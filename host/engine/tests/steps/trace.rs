@@ -3,6 +3,7 @@
 
 use altgrad_engine::{
     debug::provenance::{self, Provenance},
+    metrics::MetricKind,
     passes::Observers,
     setup::ReadyRun,
     step, tensor,
@@ -44,10 +45,8 @@ fn take(run: &mut ReadyRun, number: u64, trace: Option<&Trace>) -> (Vec<(String,
     let is_finite = computed.1.is_finite();
     let origin = (!is_finite).then(|| provenance::find(&run.setup, &run.state, number).unwrap());
     let (record, _) = finish(run, number, computed);
-    let timing = |name: &str| name.contains("step_ms") || name.contains("tokens_per_s");
-    let values = record.values.into_iter().map(|(id, value)| (id.to_string(), value));
-    let values = values.filter(|(name, _)| !timing(name));
-    (values.map(|(name, value)| (name, value.to_bits())).collect(), origin)
+    let values = record.values.into_iter().filter(|(id, _)| id.definition().kind != MetricKind::Timing);
+    (values.map(|(id, value)| (id.to_string(), value.to_bits())).collect(), origin)
 }
 
 fn bits(values: &[Vec<f32>]) -> Vec<Vec<u32>> {

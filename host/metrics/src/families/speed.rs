@@ -40,4 +40,11 @@ metrics! {
     /// Time of gradients and update, from drawing the batch on. Shadow passes are counted; evaluations, the passes for
     /// `[curvature]` and `[observe]`, and waiting for a checkpoint are not.
     STEP_MS = { name: "train/step_ms", unit: Unit::Milliseconds, ..SPEED };
+    /// Model FLOPs utilization (arXiv:2204.02311, appendix B): the time that the step's matrix products would take at
+    /// the rate of one large product, over `train/step_ms`. The rate is measured before the first step of the process,
+    /// on the run's device and in its `train.precision`.
+    MFU = { name: "train/mfu", unit: Unit::Fraction, ..SPEED };
+    /// Memory after the step: what the run has taken from a GPU's memory, with what it keeps for later tensors; on the
+    /// CPU the resident memory of the process.
+    MEMORY_MB = { name: "train/memory_mb", unit: Unit::Megabytes, ..SPEED };
 }

@@ -109,6 +109,14 @@ pub struct RunRecord {
     pub training_s: f64,
     /// Training tokens per second; `null` if no step was done.
     pub tokens_per_s: Option<f64>,
+    /// Model FLOPs utilization of all steps: the time of their matrix products at `product_gflop_s`, over
+    /// `training_s`; `null` if that rate was not measured.
+    pub mfu: Option<f64>,
+    /// The rate of one large product on the device, in the precision of training, before the first step of the newest
+    /// process: 10^9 multiplications and additions per second.
+    pub product_gflop_s: Option<f64>,
+    /// The largest memory so far, MB: what the run has taken from a GPU's memory, on the CPU of the process.
+    pub memory_mb: Option<f64>,
     /// Fingerprint of all token ids, as in checkpoints; runs of earlier versions do not record it.
     pub data_fingerprint: Option<String>,
     /// Unigram entropy of the corpus, nats per token: the loss of a model that knows only token frequencies.
