@@ -54,3 +54,5 @@ pub mod tensor;
 pub mod tensor_file;
 pub mod trace;
 pub mod train;
+#[cfg(feature = "gpu")]
+pub mod zero_words;

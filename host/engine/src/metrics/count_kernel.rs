@@ -6,7 +6,7 @@
 //! launches give equal bits.
 
 use burn_cubecl::tensor::CubeTensor;
-use cubecl::prelude::*;
+use cubecl::{client::Client, prelude::*};
 
 use super::{
     spectrum,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     cube_parts::{INFINITY, MAGNITUDE, QUIET, UNITS, cube_sum, elements, is_nan},
-    kernel_text::cubes,
+    tensor::{batch::MOST, batch_kernel::Work},
 };
 
 /// The words that a cube counts in shared memory.
@@ -25,64 +25,99 @@ const ONES_FIELD: u32 = 127;
 /// The code of a NaN in a format that has none.
 const NO_CODE: u32 = u32::MAX;
 
-/// Launches it over `[n]` tensors, all contiguous. `memory` has one word per element, or any four words if nothing is
-/// remembered; `words` are [`WORDS`] zeros, and `sums` has one slot per cube.
-pub(super) fn launch(
-    [before, after, grad]: [CubeTensor; 3],
-    counting: Counting,
-    memory: CubeTensor,
-    words: CubeTensor,
-    sums: CubeTensor,
-) {
-    let (client, elements) = (before.client.clone(), elements(&before));
-    let fits = |x: &CubeTensor| x.handle.offset_start.unwrap_or(0).is_multiple_of(16);
-    let vectors = elements.is_multiple_of(4) && [&before, &after, &grad].into_iter().all(fits);
-    let [flags, scale, edge, significand_bits, max_code, nan_code, sign, dead_below, window] =
-        counting.scalars();
-    count::launch(
-        &client,
-        CubeCount::new_1d(cubes(elements as usize) as u32),
-        CubeDim::new_1d(UNITS),
-        if vectors { 4 } else { 1 },
-        before.into_buffer_arg(),
-        after.into_buffer_arg(),
-        grad.into_buffer_arg(),
-        memory.into_buffer_arg(),
-        words.into_buffer_arg(),
-        sums.into_buffer_arg(),
-        elements,
-        flags,
-        scale,
-        edge,
-        significand_bits,
-        max_code,
-        nan_code,
-        sign,
-        dead_below,
-        window,
-    );
+/// Most tensors of each kind of a launch: before, after, gradients and memories, beside words, sums and scalars.
+fn most(client: &Client) -> usize {
+    (client.properties().hardware.max_bindings as usize).saturating_sub(3).div_euclid(4).clamp(1, MOST)
 }
 
+/// One update: values before and after and the gradient, `[n]` and contiguous, and one word of memory per element, or
+/// any words if nothing is remembered.
+pub(super) struct CountedUpdate {
+    pub(super) tensors: [CubeTensor; 3],
+    pub(super) memory: CubeTensor,
+    pub(super) counting: Counting,
+}
+
+/// Launches it over some updates. `words` are [`WORDS`] zeros for each, and `sums` has one slot per cube of each.
+pub(super) fn launch(updates: &[CountedUpdate], words: &CubeTensor, sums: &CubeTensor) {
+    let client = words.client.clone();
+    let (mut first, mut slot) = (0, 0);
+    for updates in updates.chunks(most(&client)) {
+        let befores: Vec<CubeTensor> = updates.iter().map(|update| update.tensors[0].clone()).collect();
+        let work = Work::of(&befores);
+        let fits = |x: &CubeTensor| {
+            elements(x).is_multiple_of(4) && x.handle.offset_start.unwrap_or(0).is_multiple_of(16)
+        };
+        let vectors = updates.iter().flat_map(|update| &update.tensors).all(fits);
+        let buffers = |of: fn(&CountedUpdate) -> &CubeTensor| {
+            updates.iter().map(|update| of(update).clone().into_buffer_arg()).collect()
+        };
+        let memories = updates.iter().map(|update| update.memory.clone().into_buffer_arg()).collect();
+        let (elements, starts) = work.arguments();
+        count::launch(
+            &client,
+            work.cubes(),
+            CubeDim::new_1d(UNITS),
+            if vectors { 4 } else { 1 },
+            buffers(|update| &update.tensors[0]),
+            buffers(|update| &update.tensors[1]),
+            buffers(|update| &update.tensors[2]),
+            memories,
+            words.clone().into_buffer_arg(),
+            sums.clone().into_buffer_arg(),
+            elements,
+            starts,
+            updates.iter().flat_map(|update| update.counting.scalars()).collect(),
+            first,
+            slot,
+            updates.len(),
+        );
+        first += updates.len() as u32;
+        slot += work.len();
+    }
+}
+
+/// Cubes from `starts[i]` on count update `i`, by its scalars, nine for each. Its words are those of number `first` and
+/// `i`, and the slot of a cube is number `slot` and its own.
 #[cube(launch)]
 fn count<N: Size>(
-    before: &[Vector<f32, N>],
-    after: &[Vector<f32, N>],
-    grad: &[Vector<f32, N>],
-    memory: &mut [Vector<u32, N>],
+    before: Sequence<Box<[Vector<f32, N>]>>,
+    after: Sequence<Box<[Vector<f32, N>]>>,
+    grad: Sequence<Box<[Vector<f32, N>]>>,
+    mut memory: Sequence<Box<[Vector<u32, N>]>>,
     statistics: &mut [Atomic<u32>],
     sums: &mut [f32],
-    elements: u32,
-    flags: u32,
-    scale: u32,
-    edge: u32,
-    significand_bits: u32,
-    max_code: u32,
-    nan_code: u32,
-    sign: u32,
-    dead_below: u32,
-    window: u32,
+    elements: Sequence<u32>,
+    starts: Sequence<u32>,
+    scalars: Sequence<u32>,
+    first: u32,
+    slot: u32,
+    #[comptime] count_of_updates: usize,
 ) {
-    let rule = Rule { flags, scale, edge, significand_bits, max_code, nan_code, sign, dead_below, window };
+    let cube = CUBE_POS as u32;
+    let mut own = 0u32;
+    let mut start = 0u32;
+    let mut end = 0u32;
+    let mut len = 0u32;
+    let mut rule = Rule::new();
+    #[unroll]
+    for i in 0..count_of_updates {
+        if cube >= starts[i] && cube < starts[i + 1] {
+            own = comptime!(i as u32).runtime();
+            start = starts[i];
+            end = starts[i + 1];
+            len = elements[i];
+            rule.flags = scalars[comptime!(9 * i)];
+            rule.scale = scalars[comptime!(9 * i + 1)];
+            rule.edge = scalars[comptime!(9 * i + 2)];
+            rule.significand_bits = scalars[comptime!(9 * i + 3)];
+            rule.max_code = scalars[comptime!(9 * i + 4)];
+            rule.nan_code = scalars[comptime!(9 * i + 5)];
+            rule.sign = scalars[comptime!(9 * i + 6)];
+            rule.dead_below = scalars[comptime!(9 * i + 7)];
+            rule.window = scalars[comptime!(9 * i + 8)];
+        }
+    }
     let words = Shared::<[Atomic<u32>]>::new_slice(WORDS);
     #[unroll]
     for round in 0..ROUNDS {
@@ -93,9 +128,24 @@ fn count<N: Size>(
     }
     sync_cube();
     let tally = Tally::new();
-    let mut position = ABSOLUTE_POS;
-    while position * N::value() < elements as usize {
-        let (a, b, g) = (before[position], after[position], grad[position]);
+    let mut position = ((cube - start) * UNITS + UNIT_POS) as usize;
+    while position * N::value() < len as usize {
+        // One body for all updates: a copy for each would take long to compile.
+        let mut a = Vector::<f32, N>::zeroed();
+        let mut b = Vector::<f32, N>::zeroed();
+        let mut g = Vector::<f32, N>::zeroed();
+        let mut old = Vector::<u32, N>::zeroed();
+        #[unroll]
+        for i in 0..count_of_updates {
+            if own == comptime!(i as u32) {
+                a = before[i][position];
+                b = after[i][position];
+                g = grad[i][position];
+                if rule.remembers() {
+                    old = memory[i][position];
+                }
+            }
+        }
         if rule.counts() {
             #[unroll]
             for i in 0..N::value() {
@@ -103,17 +153,26 @@ fn count<N: Size>(
             }
         }
         if rule.remembers() {
-            let old = memory[position];
             let mut new = Vector::<u32, N>::empty();
             #[unroll]
             for i in 0..N::value() {
                 new.insert(i, tally.remember(a.extract(i), g.extract(i), old.extract(i), &rule));
             }
-            memory[position] = new;
+            #[unroll]
+            for i in 0..count_of_updates {
+                if own == comptime!(i as u32) {
+                    store::<N>(&mut memory[i], position, new);
+                }
+            }
         }
-        position += CUBE_COUNT * (CUBE_DIM as usize);
+        position += ((end - start) * UNITS) as usize;
     }
-    tally.finish(&words, statistics, sums);
+    tally.finish(&words, statistics, (first + own) * comptime!(WORDS as u32), sums, slot + cube);
+}
+
+#[cube]
+fn store<N: Size>(to: &mut [Vector<u32, N>], position: usize, value: Vector<u32, N>) {
+    to[position] = value;
 }
 
 /// The requested counts, and the grid: [`Counting::scalars`].
@@ -132,6 +191,21 @@ struct Rule {
 
 #[cube]
 impl Rule {
+    /// Nothing is counted.
+    fn new() -> Rule {
+        Rule {
+            flags: 0u32,
+            scale: 0u32,
+            edge: 0u32,
+            significand_bits: 0u32,
+            max_code: 0u32,
+            nan_code: 0u32,
+            sign: 0u32,
+            dead_below: 0u32,
+            window: 0u32,
+        }
+    }
+
     /// True if words are counted.
     fn counts(&self) -> bool {
         (self.flags & COUNT) != 0u32
@@ -278,8 +352,9 @@ impl Tally {
         (run << 16u32) | codes
     }
 
-    /// Combines the units of the cube and writes: all of them must call it.
-    fn finish(&self, words: &Words, statistics: &mut [Atomic<u32>], sums: &mut [f32]) {
+    /// Combines the units of the cube and writes, to the statistics from `place` on and to a slot of sums: all of them
+    /// must call it.
+    fn finish(&self, words: &Words, statistics: &mut [Atomic<u32>], place: u32, sums: &mut [f32], slot: u32) {
         words[comptime!(Word::Unchanged as usize)].fetch_add(self.unchanged.read());
         words[comptime!(Word::WithGradient as usize)].fetch_add(self.with_gradient.read());
         words[comptime!(Word::Stalled as usize)].fetch_add(self.stalled.read());
@@ -296,13 +371,13 @@ impl Tally {
             if word < comptime!(WORDS as u32) {
                 let count = words[word as usize].load();
                 if count != 0u32 {
-                    statistics[word as usize].fetch_add(count);
+                    statistics[(place + word) as usize].fetch_add(count);
                 }
             }
         }
         let ulps = cube_sum(self.ulps.read());
         if UNIT_POS == 0u32 {
-            sums[CUBE_POS] = ulps;
+            sums[slot as usize] = ulps;
         }
     }
 }

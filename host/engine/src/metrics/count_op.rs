@@ -12,11 +12,15 @@ use burn_cubecl::{
 use parking_lot::Mutex;
 
 use super::{
-    count_kernel,
+    count_kernel::{self, CountedUpdate},
     element_memory::ElementMemory,
     update_counts::{Counting, WORDS},
 };
-use crate::kernel_text::{cubes, download, upload};
+use crate::{
+    kernel_text::{cubes, download, upload},
+    tensor::batch::{TensorBatch, TensorBatchMetadata, batch},
+    zero_words::zero_words,
+};
 
 /// The memory of a parameter on a device from update to update: the words of an [`ElementMemory`], initially zero.
 #[derive(Debug, Clone, Default)]
@@ -52,7 +56,7 @@ impl CountMemory {
     }
 
     /// The words of `elements` on the device, to which `upload` transfers them the first time.
-    fn words(&self, elements: usize, upload: impl Fn(Vec<f32>) -> CubeTensor) -> CubeTensor {
+    fn words(&self, elements: usize, upload: impl FnOnce(Vec<f32>) -> CubeTensor) -> CubeTensor {
         let mut memory = self.0.lock();
         let words = match memory.take() {
             None => upload(vec![0.0; elements]),
@@ -64,69 +68,69 @@ impl CountMemory {
     }
 }
 
-/// One counting.
+/// The counting of some updates.
 #[derive(Debug)]
 pub struct CountCall {
-    /// What is counted.
-    pub counting: Counting,
-    /// The memory of the parameter.
-    pub memory: CountMemory,
+    /// What is counted of each, and the memory of its parameter.
+    pub updates: Vec<(Counting, CountMemory)>,
 }
 
 /// The operation, for burn's backends.
 #[backend_extension(Cube, Fusion)]
 pub trait CountOps: Backend {
-    /// The words of an update, as bit patterns of f32, and its sums. All inputs are `[n]`.
+    /// The words of each update, as bit patterns of f32, and the sums of each. All inputs are `[n]`.
     #[fusion(meta = counted)]
-    fn count_update(
-        before: FloatTensor<Self>,
-        after: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
+    fn count_updates(
+        #[extension_type] before: TensorBatch<Self>,
+        #[extension_type] after: TensorBatch<Self>,
+        #[extension_type] grads: TensorBatch<Self>,
         call: Arc<CountCall>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
 }
 
 fn counted(
-    before: &TensorSpec,
-    _: &TensorSpec,
-    _: &TensorSpec,
-    _: &Arc<CountCall>,
+    before: &TensorBatchMetadata,
+    _: &TensorBatchMetadata,
+    _: &TensorBatchMetadata,
+    call: &Arc<CountCall>,
 ) -> (TensorSpec, TensorSpec) {
     let float = |len| TensorSpec::new(Shape::from([len]), DType::F32);
-    (float(WORDS), float(cubes(before.shape.num_elements())))
+    (float(WORDS * call.updates.len()), float(before.lens().map(cubes).sum()))
 }
 
 impl CountOps for CubeBackend {
-    fn count_update(
-        before: FloatTensor<Self>,
-        after: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
+    fn count_updates(
+        before: TensorBatch<Self>,
+        after: TensorBatch<Self>,
+        grads: TensorBatch<Self>,
         call: Arc<CountCall>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let tensors = [before, after, grad].map(into_contiguous);
-        let [before, ..] = &tensors;
-        let (elements, device) = (before.shape().num_elements(), before.device());
+        let [before, after, grads] = [before, after, grads]
+            .map(|batch| batch.into_tensors().into_iter().map(into_contiguous).collect::<Vec<_>>());
+        let (client, device) = (before[0].client.clone(), before[0].device());
+        let empty = |len| {
+            empty_device_contiguous_dtype(client.clone(), device.clone(), Shape::from([len]), DType::F32)
+        };
         let flat = |values: Vec<f32>| upload::<Self>(&device, Shape::from([values.len()]), values);
-        let sums = Shape::from([cubes(elements)]);
-        let sums = empty_device_contiguous_dtype(before.client.clone(), device.clone(), sums, DType::F32);
-        let words = flat(vec![0.0; WORDS]);
-        let memory =
-            if call.counting.remembers() { call.memory.words(elements, flat) } else { flat(vec![0.0; 4]) };
-        count_kernel::launch(tensors, call.counting, memory, words.clone(), sums.clone());
+        let sums = empty(before.iter().map(|x| cubes(x.shape().num_elements())).sum());
+        let words = zero_words(&device, WORDS * call.updates.len());
+        let tensors = before.into_iter().zip(after).zip(grads).map(|((a, b), g)| [a, b, g]);
+        let updates = tensors.zip(&call.updates).map(|(tensors, (counting, memory))| {
+            let elements = tensors[0].shape().num_elements();
+            let memory = if counting.remembers() { memory.words(elements, flat) } else { empty(4) };
+            CountedUpdate { tensors, memory, counting: *counting }
+        });
+        count_kernel::launch(&updates.collect::<Vec<_>>(), &words, &sums);
         (words, sums)
     }
 }
 
-/// Counts an update: its words, as bit patterns, and its sums. The tensors are before, after, and the gradient: `[n]`
-/// each, on a GPU.
+/// Counts at most [`MOST`](crate::tensor::batch::MOST) updates: the words of each, as bit patterns, and the sums of
+/// each. The tensors are before, after, and the gradient: `[n]` each, on a GPU.
 #[must_use]
-pub fn count_update(
-    [before, after, grad]: [Tensor<1>; 3],
-    counting: Counting,
-    memory: CountMemory,
-) -> [Tensor<1>; 2] {
-    let [before, after, grad] = [before, after, grad].map(Tensor::into_dispatch);
-    let call = Arc::new(CountCall { counting, memory });
-    let (words, sums) = <Dispatch as CountOps>::count_update(before, after, grad, call);
+pub fn count_updates(tensors: Vec<[Tensor<1>; 3]>, call: CountCall) -> [Tensor<1>; 2] {
+    let of = |index: usize| batch(tensors.iter().map(|update| update[index].clone()));
+    let [before, after, grads] = [of(0), of(1), of(2)];
+    let (words, sums) = <Dispatch as CountOps>::count_updates(before, after, grads, Arc::new(call));
     [words, sums].map(Tensor::from_dispatch)
 }

@@ -1,29 +1,40 @@
 //! The counts of a step's updates on a GPU, from kernels of the engine after each update: requested by parameter, read
 //! at once.
 
+use std::ops::Range;
+
 use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::{Device, Tensor};
 
 use super::{
-    count_op::{self, CountMemory},
+    count_op::{self, CountCall, CountMemory},
     element_memory::ElementMemory,
     ops,
-    update_counts::{Counting, UpdateCounts},
+    update_counts::{Counting, UpdateCounts, WORDS},
     update_loss::UpdateLoss,
 };
 use crate::{
     device_faults,
+    kernel_text::cubes,
     model::layout::ParamId,
     optimizer::DeviceUpdate,
     read_back::{ReadBack, Slot},
+    tensor::batch::MOST,
 };
 
-/// The requested counts of an update.
+/// The requested counts of an update: parts of tensors of several updates.
 #[derive(Debug)]
 struct RequestedCounts {
     id: ParamId,
-    words: Slot,
-    sums: Slot,
+    words: (Slot, Range<usize>),
+    sums: (Slot, Range<usize>),
+}
+
+/// An update that is to be counted: before, after, and the gradient.
+struct Uncounted {
+    id: ParamId,
+    tensors: [Tensor<1>; 3],
+    counting: Counting,
 }
 
 /// The counting of a run on a GPU.
@@ -38,6 +49,7 @@ pub(super) struct DeviceCounts {
 #[derive(Default)]
 struct Requests {
     read_back: ReadBack,
+    uncounted: Vec<Uncounted>,
     counts: Vec<RequestedCounts>,
     /// Updates that are counted on the grids after all updates, with the values before them.
     later: Vec<(Tensor<1>, DeviceUpdate)>,
@@ -95,13 +107,34 @@ impl DeviceCounts {
         }
     }
 
-    /// Counts an update, and requests what is counted.
-    pub(super) fn count(&mut self, id: ParamId, before_after_grad: [Tensor<1>; 3], counting: Counting) {
-        let [words, sums] = count_op::count_update(before_after_grad, counting, self.memories[id].clone());
-        if counting.counts() {
+    /// Counts an update with others, before the results are read.
+    pub(super) fn count(&mut self, id: ParamId, tensors: [Tensor<1>; 3], counting: Counting) {
+        self.requests.uncounted.push(Uncounted { id, tensors, counting });
+    }
+
+    /// Counts the updates that are not counted yet, several in a launch, and requests what is counted.
+    fn count_all(&mut self) {
+        let mut uncounted = std::mem::take(&mut self.requests.uncounted);
+        while !uncounted.is_empty() {
+            let some: Vec<Uncounted> = uncounted.drain(..uncounted.len().min(MOST)).collect();
+            let updates = some.iter().map(|update| (update.counting, self.memories[update.id].clone()));
+            let call = CountCall { updates: updates.collect() };
+            let tensors = some.iter().map(|update| update.tensors.clone()).collect();
+            let [words, sums] = count_op::count_updates(tensors, call);
+            if !some.iter().any(|update| update.counting.counts()) {
+                continue;
+            }
             let read_back = &mut self.requests.read_back;
             let (words, sums) = (read_back.request(words), read_back.request(sums));
-            self.requests.counts.push(RequestedCounts { id, words, sums });
+            let mut slot = 0;
+            for (index, Uncounted { id, tensors, counting }) in some.into_iter().enumerate() {
+                let slots = slot..slot + cubes(tensors[0].shape().num_elements());
+                slot = slots.end;
+                if counting.counts() {
+                    let words = (words, index * WORDS..(index + 1) * WORDS);
+                    self.requests.counts.push(RequestedCounts { id, words, sums: (sums, slots) });
+                }
+            }
         }
     }
 
@@ -112,11 +145,15 @@ impl DeviceCounts {
 
     /// Reads all results of a step: the counts, and the means of [`ops::agreement`] over intended and realized changes.
     pub(super) fn read(&mut self) -> Result<(Counts, Lost), Diagnostic> {
+        self.count_all();
         let Requests { read_back, counts, lost, .. } = std::mem::take(&mut self.requests);
         let values = read_back.read()?;
         let counts = counts.into_iter().map(|RequestedCounts { id, words, sums }| {
-            let words: Vec<u32> = values.get(words)?.iter().map(|word| word.to_bits()).collect();
-            Ok((id, UpdateCounts::new(&words, values.get(sums)?)?))
+            let part = |(slot, range): (Slot, Range<usize>)| -> Result<&[f32], Diagnostic> {
+                Ok(values.get(slot)?.get(range).unwrap_or_default())
+            };
+            let words: Vec<u32> = part(words)?.iter().map(|word| word.to_bits()).collect();
+            Ok((id, UpdateCounts::new(&words, part(sums)?)?))
         });
         let counts = counts.collect::<Result<_, Diagnostic>>()?;
         let lost = lost.into_iter().map(|(id, slot)| {

@@ -8,13 +8,14 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::{OptimizerPlugin, optimizer::ParamUpdate};
-use altgrad_plugin_api::{Blocks, Grid, ParamInfo, Scales, Scope, StepScalars};
+use altgrad_plugin_api::{Blocks, Grid, Launch, ParamInfo, Scales, Scope, StepScalars};
 use burn::tensor::Tensor;
 use parking_lot::Mutex;
 
 use super::{
-    device_op::{self, Kept},
-    device_run::DeviceRun,
+    device_op::{self, Kept, PreparedLaunch},
+    device_run::{DeviceRun, SharedLaunch},
+    flat_group,
     groups::{extents, param_info},
     stored_state::StoredState,
     subscriber::{DeviceUpdate, UpdateSubscriber},
@@ -104,7 +105,7 @@ impl OptimizerState {
         Ok(state)
     }
 
-    /// [`OptimizerState::step`] on a GPU.
+    /// [`OptimizerState::step`] on a GPU. One launch updates all parameters that it can.
     pub(super) fn step_on_device(
         &mut self,
         run: &mut DeviceRun,
@@ -115,17 +116,40 @@ impl OptimizerState {
         subscriber: &mut dyn UpdateSubscriber,
     ) -> Result<(), Diagnostic> {
         run.check()?;
+        let mut shared: Vec<(SharedLaunch, Vec<(BegunUpdate, Tensor<1>)>)> = Vec::new();
         for (id, grad) in grads.into_iter().enumerate() {
             let casts = (&mut *quant, grids[id].as_ref());
-            self.launch_update(run, params, (id, grad), casts, lr, subscriber)?;
+            let begun = self.begin_update(run, params, (id, grad), casts, lr, subscriber)?;
+            let Some((begun, value, launches)) = begun else { continue };
+            let (index, plugin, _) = self.groups.of(id);
+            let extent = [params.layout.specs[id].len(), self.specs[id].len()];
+            let launch = match self.scopes[id] {
+                Scope::ELEMENTS => run.shared_launch((index, plugin), &launches, extent)?,
+                _ => None,
+            };
+            let Some(launch) = launch else {
+                let grid = grids[id].as_ref().map(WeightGrid::grid);
+                let call = run.call((index, plugin), &launches, grid, run.kept[id].clone())?;
+                let value = device_op::update(value, begun.grad.clone(), call);
+                end_update(params, begun, value, (quant, grids), subscriber);
+                continue;
+            };
+            match shared.iter_mut().find(|(other, _)| other.key == launch.key) {
+                Some((_, members)) => members.push((begun, value)),
+                None => shared.push((launch, vec![(begun, value)])),
+            }
+        }
+        for (SharedLaunch { launch, .. }, members) in shared {
+            launch_shared(run, params, (launch, members), (quant, grids), subscriber);
         }
         let read = subscriber.ends_on_device(&params.layout.specs, quant, grids);
         run.check()?;
         read
     }
 
-    /// Launches the update of one parameter; without kernels for it, the update goes through main memory.
-    fn launch_update(
+    /// Begins the update of one parameter: takes its value, and lists its launches; without kernels for it, the update
+    /// goes through main memory.
+    fn begin_update(
         &mut self,
         run: &mut DeviceRun,
         params: &mut Params,
@@ -133,9 +157,9 @@ impl OptimizerState {
         (quant, weight_grid): (&mut Quantizer, Option<&WeightGrid<'_>>),
         lr: f64,
         subscriber: &mut dyn UpdateSubscriber,
-    ) -> Result<(), Diagnostic> {
+    ) -> Result<Option<(BegunUpdate, Tensor<1>, Vec<Launch>)>, Diagnostic> {
         let spec = &params.layout.specs[id];
-        let (index, plugin, lr_scale) = self.groups.of(id);
+        let (_, plugin, lr_scale) = self.groups.of(id);
         let scalars = StepScalars { lr: lr * lr_scale, update: self.updates };
         let shape = extents(&spec.shape);
         let info = param_info(&spec.name, &shape, quant.plan.is_stored_on_grid(id));
@@ -146,26 +170,19 @@ impl OptimizerState {
         let wants_before = subscriber.wants_on_device(id, weight_grid);
         let (Some(launches), Some(wants_before)) = (launches, wants_before) else {
             self.bring_back(run, id)?;
-            return self.step_in_memory(id, params, grad, (quant, weight_grid), lr, subscriber);
+            self.step_in_memory(id, params, grad, (quant, weight_grid), lr, subscriber)?;
+            return Ok(None);
         };
-        let kept = run.kept[id].clone();
         if !self.states[id].is_empty() {
             let states = std::mem::take(&mut self.states[id]);
-            kept.lock().replace(states.into_iter().filter_map(StoredState::into_f32).collect());
+            run.kept[id].lock().replace(states.into_iter().filter_map(StoredState::into_f32).collect());
         }
         let device = params.values[id].device();
         // Taken out, so that the buffer has one owner and is updated in place.
         let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
         subscriber.begins_on_device((id, spec), [&value, &grad], weight_grid)?;
         let before = wants_before.then(|| value.clone());
-        let call = run.call((index, plugin), &launches, grid, kept)?;
-        let value = device_op::update(value, grad.clone(), call);
-        let intended = info.rounded.then(|| value.clone());
-        let step = quant.state.step + 1;
-        let after = round_to_grid(quant, id, &spec.shape, value, step);
-        params.values[id] = after.clone();
-        subscriber.updated_on_device(DeviceUpdate { id, before, intended, after, grad }, weight_grid);
-        Ok(())
+        Ok(Some((BegunUpdate { id, before, grad, is_rounded: info.rounded }, value, launches)))
     }
 
     /// True if kernels support a parameter's states: all are f32, and the host writes none.
@@ -182,6 +199,55 @@ impl OptimizerState {
         }
         Ok(())
     }
+}
+
+/// An update whose launch comes.
+struct BegunUpdate {
+    id: ParamId,
+    /// The values before, if they are wanted.
+    before: Option<Tensor<1>>,
+    grad: Tensor<1>,
+    /// True if a rounding ends it.
+    is_rounded: bool,
+}
+
+/// Updates parameters that share a launch, by one for each buffer that they fill.
+fn launch_shared(
+    run: &mut DeviceRun,
+    params: &mut Params,
+    (launch, mut members): (PreparedLaunch, Vec<(BegunUpdate, Tensor<1>)>),
+    (quant, grids): (&mut Quantizer, &[Option<WeightGrid<'_>>]),
+    subscriber: &mut dyn UpdateSubscriber,
+) {
+    let lens: Vec<usize> = members.iter().map(|(begun, _)| params.layout.specs[begun.id].len()).collect();
+    let mut first = 0;
+    for end in run.ends_of_groups(&lens) {
+        let (begun, values): (Vec<_>, Vec<_>) = members.drain(..end - first).unzip();
+        let ids = begun.iter().map(|begun| begun.id).collect();
+        let call = run.flat_call((ids, &lens[first..end]), launch.clone());
+        let grads = begun.iter().map(|begun| begun.grad.clone()).collect();
+        for (begun, value) in begun.into_iter().zip(flat_group::update(values, grads, call)) {
+            end_update(params, begun, value, (quant, grids), subscriber);
+        }
+        first = end;
+    }
+}
+
+/// Rounds a parameter that is stored on a grid, stores it, and shows its update.
+fn end_update(
+    params: &mut Params,
+    begun: BegunUpdate,
+    value: Tensor<1>,
+    (quant, grids): (&mut Quantizer, &[Option<WeightGrid<'_>>]),
+    subscriber: &mut dyn UpdateSubscriber,
+) {
+    let BegunUpdate { id, before, grad, is_rounded, .. } = begun;
+    let intended = is_rounded.then(|| value.clone());
+    let step = quant.state.step + 1;
+    let after = round_to_grid(quant, id, &params.layout.specs[id].shape, value, step);
+    params.values[id] = after.clone();
+    let update = DeviceUpdate { id, before, intended, after, grad };
+    subscriber.updated_on_device(update, grids[id].as_ref());
 }
 
 /// Scales of blocks of three elements, for weights that have several.

@@ -21,9 +21,9 @@ use crate::kernel_text::{PluginKernel, cubes, download, upload};
 #[derive(Debug, Default)]
 pub struct Kept {
     /// States that are not transferred yet: `[state][element]`.
-    to_come: Vec<Vec<f32>>,
-    /// `[n]` each.
-    states: Vec<CubeTensor>,
+    pub(super) to_come: Vec<Vec<f32>>,
+    /// `[n]` each; parts of larger buffers for parameters of a [`FlatGroup`](super::flat_group::FlatGroup).
+    pub(super) states: Vec<CubeTensor>,
 }
 
 impl Kept {

@@ -5,12 +5,15 @@ use std::{collections::HashMap, sync::Arc};
 
 use altgrad_base::diagnostic::{Diagnostic, Fault};
 use altgrad_loader::OptimizerPlugin;
-use altgrad_plugin_api::{ErrorKind, Grid, KernelOp, KernelTarget, Launch, PluginError, Scales};
+use altgrad_plugin_api::{BufferRole, ErrorKind, Grid, KernelOp, KernelTarget, Launch, PluginError, Scales};
 use burn::backend::DispatchDevice;
 use burn::tensor::Device;
 use parking_lot::Mutex;
 
-use super::device_op::{Faults, Kept, PreparedLaunch, UpdateCall};
+use super::{
+    device_op::{Faults, Kept, PreparedLaunch, UpdateCall},
+    flat_group::{FlatCall, FlatGroup},
+};
 use crate::{
     device::ComputeDevice,
     device_faults,
@@ -28,19 +31,37 @@ pub struct DeviceRun {
     pub(super) kept: Vec<Arc<Mutex<Kept>>>,
     /// By parameter: whether there are kernels for it.
     pub(super) has_kernels: Vec<bool>,
+    /// The buffers of the last step's groups of parameters.
+    groups: Vec<(Vec<ParamId>, Arc<FlatGroup>)>,
+    /// Most elements of a buffer.
+    most: usize,
     faults: Faults,
 }
+
+/// A launch that updates parameters beside each other.
+pub(super) struct SharedLaunch {
+    /// Equal for parameters that one launch updates: the instance, the operation, its scalars, and the number of
+    /// states.
+    pub(super) key: (usize, KernelOp, Vec<u32>, usize),
+    pub(super) launch: PreparedLaunch,
+}
+
+/// Most elements of a buffer of several parameters: kernels address elements with 31 bits.
+const MOST_ELEMENTS: usize = 1 << 30;
 
 impl DeviceRun {
     /// Without tensors at first; `None` on the CPU.
     pub(super) fn new(device: &ComputeDevice, params: usize) -> Option<Self> {
         let DispatchDevice::Cube(cube) = device.tensors.as_dispatch() else { return None };
+        let client = cube.client();
         Some(Self {
             device: device.tensors.clone(),
-            target: target(&cube.client())?,
+            target: target(&client)?,
             kernels: HashMap::new(),
             kept: (0..params).map(|_| Arc::default()).collect(),
             has_kernels: vec![false; params],
+            groups: Vec::new(),
+            most: MOST_ELEMENTS.min(client.properties().memory.max_page_size as usize / 4),
             faults: Faults::default(),
         })
     }
@@ -89,6 +110,63 @@ impl DeviceRun {
         let launches = launches.map_err(|error| plugin.1.identity.failure(Fault::Plugin, &error))?;
         let scales = grid.map_or(Scales::ONE, |grid| grid.scales).pairs.to_vec();
         Ok(UpdateCall { launches, scales, kept, faults: self.faults.clone() })
+    }
+
+    /// The launch that updates a parameter of some `elements` and `states` beside others: an only one, whose kernel
+    /// knows no more of a parameter than single elements.
+    ///
+    /// # Errors
+    /// The plugin has no such kernel.
+    pub(super) fn shared_launch(
+        &mut self,
+        plugin: (usize, &OptimizerPlugin),
+        launches: &[Launch],
+        [elements, states]: [usize; 2],
+    ) -> Result<Option<SharedLaunch>, Diagnostic> {
+        let [launch] = launches else { return Ok(None) };
+        let kernels = self.kernels(plugin, launch.op);
+        let kernels = kernels.map_err(|error| plugin.1.identity.failure(Fault::Plugin, &error))?;
+        let knows_more = |role| kernels.iter().any(|kernel| kernel.has(role));
+        if elements > self.most || [BufferRole::SCALES, BufferRole::SCRATCH].into_iter().any(knows_more) {
+            return Ok(None);
+        }
+        let key = (plugin.0, launch.op, launch.scalars.to_vec(), states);
+        Ok(Some(SharedLaunch { key, launch: PreparedLaunch { kernels, scalars: launch.scalars.to_vec() } }))
+    }
+
+    /// The ends of the parts into which parameters of these lengths are divided, so that each fits into a buffer.
+    pub(super) fn ends_of_groups(&self, lens: &[usize]) -> Vec<usize> {
+        let (mut ends, mut first, mut elements) = (Vec::new(), 0, 0);
+        for (index, len) in lens.iter().enumerate() {
+            let len = FlatGroup::room(*len);
+            if index > first && (elements + len > self.most || index - first == FlatGroup::MOST) {
+                ends.push(index);
+                (first, elements) = (index, 0);
+            }
+            elements += len;
+        }
+        ends.push(lens.len());
+        ends
+    }
+
+    /// A call of one launch for parameters of these lengths.
+    pub(super) fn flat_call(
+        &mut self,
+        (ids, lens): (Vec<ParamId>, &[usize]),
+        launch: PreparedLaunch,
+    ) -> FlatCall {
+        let kept = ids.iter().map(|id| self.kept[*id].clone()).collect();
+        let group = match self.groups.iter().find(|(of, _)| *of == ids) {
+            Some((_, group)) => group.clone(),
+            None => {
+                // A parameter is in one buffer only.
+                self.groups.retain(|(of, _)| !of.iter().any(|id| ids.contains(id)));
+                let group = Arc::new(FlatGroup::new(lens));
+                self.groups.push((ids, group.clone()));
+                group
+            }
+        };
+        FlatCall { group, launch, kept, faults: self.faults.clone() }
     }
 
     /// A parameter's states, read back after queued operations, which may still write them.

@@ -11,6 +11,8 @@ mod device;
 pub mod device_op;
 #[cfg(feature = "gpu")]
 mod device_run;
+#[cfg(feature = "gpu")]
+pub mod flat_group;
 mod groups;
 pub mod range_expansion;
 mod services;

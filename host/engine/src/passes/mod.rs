@@ -7,6 +7,8 @@ use altgrad_data::Batch;
 use burn::tensor::Tensor;
 
 pub use self::mean_loss::{MeanLoss, mean_loss};
+#[cfg(feature = "gpu")]
+use crate::quant::LayerId;
 use crate::{
     device_faults,
     fused_ops::{self, attention::AttentionMonitor, in_pool},
@@ -117,6 +119,14 @@ impl TrainModel {
         let Observers { trace, attention, casts } = observers;
         let attention = attention.then(AttentionMonitor::default);
         let quant = QuantPass::observed(quant, casts);
+        #[cfg(feature = "gpu")]
+        if trace.is_none() && !fused_ops::is_available(&params.values[0].device()) {
+            let weight = |layer: LayerId| {
+                let shape = &params.layout.specs[layer].shape;
+                (layer, params.values[layer].clone(), [shape[0], shape[1]])
+            };
+            quant.prepare_weights(params.layout.linear_weights().into_iter().map(weight));
+        }
         let share = 1.0 / batches.len() as f32;
         let mut losses = Vec::with_capacity(batches.len());
         let mut sums: Vec<Tensor<1>> = Vec::new();

@@ -27,6 +27,7 @@ use super::{
     arrangement::Arrangement,
     fake_quant::{self, FakeQuantOps},
     matrix_cast,
+    stats::CountedBy,
 };
 use crate::tensor::{
     contiguous,
@@ -117,6 +118,13 @@ pub trait CastOps: FakeQuantOps {
         Self::scale_and_round(Self::float_mul_scalar(x, f32::NAN.into()), Arc::new(plain))
     }
 
+    /// `values` of a cast of `x` that was computed before: the gradient passes to `x`.
+    #[fusion(default)]
+    fn with_values(x: FloatTensor<Self>, values: FloatTensor<Self>) -> FloatTensor<Self> {
+        let _ = x;
+        values
+    }
+
     /// The rows rotated, or rotated back.
     #[fusion(meta = same_shape)]
     fn rotate(x: FloatTensor<Self>, rotation: Rotation, back: bool) -> FloatTensor<Self>;
@@ -166,8 +174,17 @@ pub fn cast(x: Tensor<2>, params: CastParams) -> FakeQuantOutput<2> {
     let (format, elements) = (params.quant.format.clone(), x.shape().num_elements() as u64);
     let (values, scales, words, sums) = <Dispatch as CastOps>::cast(x.into_dispatch(), Arc::new(params));
     let (words, sums) = (untracked(Tensor::from_dispatch(words)), untracked(Tensor::from_dispatch(sums)));
-    let stats = PendingStats { format, elements, words, sums };
+    let stats = PendingStats { format, counted_by: CountedBy::Format, elements, words, sums };
     FakeQuantOutput { values: Tensor::from_dispatch(values), scales: Tensor::from_dispatch(scales), stats }
+}
+
+/// The values of a cast of `x` with the straight-through estimator that is the identity; the cast was computed before,
+/// outside of any graph.
+#[cfg(feature = "gpu")]
+pub(super) fn with_values(x: Tensor<2>, values: Tensor<2>) -> Tensor<2> {
+    let values = if x.device().is_autodiff() { Tensor::from_inner(values) } else { values };
+    let (x, values) = (x.into_dispatch(), values.into_dispatch());
+    Tensor::from_dispatch(<Dispatch as CastOps>::with_values(x, values))
 }
 
 /// The scales that a site's scaling gives a matrix after this history, `[groups, 2]`, without a rotation.
@@ -187,7 +204,8 @@ pub(super) fn cast_at(x: Tensor<2>, scales: Tensor<2>, params: CastParams) -> Fa
     let (values, words, sums) = <Dispatch as FakeQuantOps>::fake_quant(arranged, scales.clone(), quant);
     let [words, sums] = [words, sums].map(|flat| untracked(Tensor::from_dispatch(flat)));
     let values = Tensor::from_dispatch(arrangement.restored::<Dispatch>(values, shape));
-    let stats = PendingStats { format, elements: (shape[0] * shape[1]) as u64, words, sums };
+    let elements = (shape[0] * shape[1]) as u64;
+    let stats = PendingStats { format, counted_by: CountedBy::Format, elements, words, sums };
     FakeQuantOutput { values, scales: Tensor::from_dispatch(scales), stats }
 }
 
@@ -294,6 +312,16 @@ impl<B: CastOps, C: CheckpointStrategy> CastOps for Autodiff<B, C> {
             OpsKind::UnTracked(prep) => prep.finish(y),
         };
         (y, constant(scales), constant(words), constant(sums))
+    }
+
+    fn with_values(x: FloatTensor<Self>, values: FloatTensor<Self>) -> FloatTensor<Self> {
+        let prep = <StraightThrough as Backward<B, 1>>::prepare::<C>(StraightThrough, [x.node()])
+            .compute_bound()
+            .stateful();
+        match prep {
+            OpsKind::Tracked(prep) => prep.finish((None, None), values.into_primitive()),
+            OpsKind::UnTracked(prep) => prep.finish(values.into_primitive()),
+        }
     }
 
     fn rotate(x: FloatTensor<Self>, rotation: Rotation, back: bool) -> FloatTensor<Self> {

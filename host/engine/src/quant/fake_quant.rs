@@ -16,6 +16,7 @@ use super::{
     arrangement::TileOps,
     cpu::{self, Buffers},
     scale::{ScaleRule, ScaleSource, scale_pairs},
+    stats::CountedBy,
 };
 use crate::tensor::{
     contiguous,
@@ -115,7 +116,7 @@ pub fn fake_quant_at<const D: usize>(
     let (x, scales) = (x.into_dispatch(), scales.into_dispatch());
     let (values, words, sums) = <Dispatch as FakeQuantOps>::fake_quant(x, scales.clone(), Arc::new(params));
     let (words, sums) = (untracked(Tensor::from_dispatch(words)), untracked(Tensor::from_dispatch(sums)));
-    let stats = PendingStats { format, elements, words, sums };
+    let stats = PendingStats { format, counted_by: CountedBy::Format, elements, words, sums };
     FakeQuantOutput { values: Tensor::from_dispatch(values), scales: Tensor::from_dispatch(scales), stats }
 }
 

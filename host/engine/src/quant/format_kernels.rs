@@ -10,7 +10,7 @@ use altgrad_plugin_api::{
 };
 use burn::backend::{DispatchDevice, TensorMetadata};
 use burn::tensor::{DType, Shape};
-use burn_cubecl::{CubeBackend, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
+use burn_cubecl::{ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
 use parking_lot::Mutex;
 
 use super::{
@@ -19,7 +19,8 @@ use super::{
 };
 use crate::{
     device::ComputeDevice,
-    kernel_text::{PluginKernel, cubes, target, upload},
+    kernel_text::{PluginKernel, cubes, target},
+    zero_words::zero_words,
 };
 
 /// The kernel texts of one format for one device.
@@ -136,7 +137,7 @@ impl FormatKernels {
         let like = |shape, dtype| empty_device_contiguous_dtype(client.clone(), device.clone(), shape, dtype);
         let y = like(x.shape(), DType::F32);
         let sums = like(Shape::from([sums]), DType::F32);
-        let words = upload::<CubeBackend>(&device, Shape::from([words]), vec![0.0; words]);
+        let words = zero_words(&device, words);
         let buffer = |wanted: &KernelBuffer| match wanted.role {
             BufferRole::SOURCE => Some(x),
             BufferRole::DESTINATION => Some(&y),

@@ -33,22 +33,31 @@ mod pass;
 mod pass_stats;
 mod plan;
 mod power_sums;
+#[cfg(feature = "gpu")]
+mod prepared_weights;
 pub mod product;
 #[cfg(feature = "gpu")]
 pub mod product_kernel;
 pub mod product_ops;
+pub mod product_tensors;
 mod saved_state;
 pub mod saved_tensors;
 pub mod scale;
 #[cfg(feature = "gpu")]
-mod scale_kernel;
+pub mod scale_kernel;
 mod scale_loss;
 mod stat_words;
 mod state;
 pub mod stats;
+#[cfg(feature = "gpu")]
+mod tally;
 mod tensor_quantizer;
 mod value_casts;
 mod weight_scales;
+#[cfg(feature = "gpu")]
+mod weights_kernel;
+#[cfg(feature = "gpu")]
+pub mod weights_op;
 mod zeroed_mass;
 
 pub use arrangement::Arrangement;
@@ -67,7 +76,7 @@ pub use saved_state::{AmaxHistory, SavedQuantState, SavedWeightStats};
 pub use scale::{ScaleRule, ScaleSource};
 pub use scale_loss::ScaleLoss;
 pub use state::{QuantState, Quantizer, RequestedRounding};
-pub use stats::{PendingStats, QuantStats};
+pub use stats::{CountedBy, PendingStats, QuantStats};
 pub use tensor_quantizer::{
     DelayedStart, History, LayerId, Role, ScaleChange, Scaling, TensorQuantizer, UseSource,
 };

@@ -17,13 +17,15 @@ pub struct Operand {
     /// The layout of its codes, if a format rounded it and sums of products of codes are not f32. The last row of
     /// scales is the tensor's largest magnitude where sums need it.
     pub codes: Option<AddendLayout>,
+    /// The values times their scale as bf16, outside of any graph, if they were made before.
+    pub in_bf16: Option<Tensor<2>>,
 }
 
 impl Operand {
     /// Values that were not rounded to a format.
     #[must_use]
     pub fn unscaled(values: Tensor<2>, encoding: Encoding) -> Self {
-        Self { values, scales: None, encoding, codes: None }
+        Self { values, scales: None, encoding, codes: None, in_bf16: None }
     }
 
     /// True if it can be multiplied as bf16.

@@ -16,6 +16,8 @@ use altgrad_plugin_api::RandomKey;
 use burn::backend::Dispatch;
 use burn::tensor::{Device, Gradients as Tape, Tensor};
 
+#[cfg(feature = "gpu")]
+use super::prepared_weights::PreparedWeight;
 use super::{
     CastParams, HistogramCollector, LayerId, PassStats, PendingStats, QuantPlan, QuantStats, Quantizer, Role,
     SiteId, TensorQuantizer, UseSource,
@@ -52,7 +54,10 @@ pub struct QuantPass<'a> {
     /// The statistics of calls, in the order of the calls.
     stats: RefCell<Vec<(SiteId, CallStats)>>,
     /// The scales of weights.
-    weight_scales: RefCell<BTreeMap<SiteId, WeightScales>>,
+    pub(super) weight_scales: RefCell<BTreeMap<SiteId, WeightScales>>,
+    /// Weights that were cast together.
+    #[cfg(feature = "gpu")]
+    pub(super) prepared: RefCell<BTreeMap<LayerId, PreparedWeight>>,
     /// A zero on the device of the passes.
     zero: OnceCell<Tensor<1>>,
 }
@@ -82,6 +87,8 @@ impl<'a> QuantPass<'a> {
             observer: observers.observed.map(Observer::new),
             stats: RefCell::default(),
             weight_scales: RefCell::default(),
+            #[cfg(feature = "gpu")]
+            prepared: RefCell::default(),
             zero: OnceCell::new(),
         }
     }
@@ -96,6 +103,12 @@ impl<'a> QuantPass<'a> {
     #[must_use]
     pub fn precision(&self) -> PrecisionChoice {
         self.plan().precision()
+    }
+
+    /// True if nothing receives the codes or values of casts.
+    #[cfg(feature = "gpu")]
+    pub(super) fn is_unobserved(&self) -> bool {
+        self.histograms.is_empty() && self.observer.is_none()
     }
 
     /// The observer of the passes.
@@ -282,6 +295,10 @@ impl<'a> QuantPass<'a> {
         scope.record("weight", &weight);
         let weight = match self.plan().master_weights() {
             // A weight is the same in all micro-batches of a step, and rounded the same.
+            #[cfg(feature = "gpu")]
+            MasterWeightsChoice::Fp32 if let Some(prepared) = self.prepared.borrow().get(&layer) => {
+                self.prepared_operand(layer, weight, prepared)
+            }
             MasterWeightsChoice::Fp32 => self.operand(layer, Role::Weight, weight, 0, scope),
             MasterWeightsChoice::None if self.site(layer, Role::Weight).is_some() => {
                 self.collect_weight_histogram(layer, &weight);
@@ -344,7 +361,7 @@ impl<'a> QuantPass<'a> {
         self.push(id, rounded.stats);
         let is_coded = has_codes && !needs_amax;
         let encoding = if is_coded { Encoding::Codes(site.format.clone()) } else { Encoding::F32 };
-        Operand { values: rounded.values, scales: Some(scales), encoding, codes }
+        Operand { values: rounded.values, scales: Some(scales), encoding, codes, in_bf16: None }
     }
 
     /// The rounded gradient of a layer's weight, if it is rounded. Shape: `[out, in]`.

@@ -14,7 +14,9 @@ use super::{
     DeviceFormat, PendingStats,
     limited::AddendLayout,
     operand::{BackwardUses, FactorForm, GradientRounding, Operand, ProductParams, SavedOperand},
-    product_ops::{Leaf, Leaves, OperandTensors, ProductOps, SecondUse},
+    product_ops::ProductOps,
+    product_tensors::{Leaf, Leaves, OperandTensors, SecondUse},
+    stats::CountedBy,
 };
 /// The future statistics of rounding a gradient. A backward pass returns gradients only, so the statistics become the
 /// gradients of two leaves that no other operation uses.
@@ -42,7 +44,13 @@ impl GradientStats {
     #[must_use]
     pub fn read(&self, tape: &Tape) -> Option<PendingStats> {
         let (words, sums) = (self.words.grad(tape)?, self.sums.grad(tape)?);
-        Some(PendingStats { format: self.format.clone(), elements: self.elements, words, sums })
+        Some(PendingStats {
+            format: self.format.clone(),
+            counted_by: CountedBy::Format,
+            elements: self.elements,
+            words,
+            sums,
+        })
     }
 }
 
@@ -121,9 +129,7 @@ pub fn product(
 impl Operand {
     fn into_tensors(self) -> OperandTensors<Dispatch> {
         let values = self.values.into_dispatch();
-        match self.scales {
-            Some(scales) => OperandTensors::Scaled(values, scales.into_dispatch()),
-            None => OperandTensors::Plain(values),
-        }
+        let in_bf16 = self.in_bf16.map(Tensor::into_dispatch);
+        OperandTensors::new(values, self.scales.map(Tensor::into_dispatch), in_bf16)
     }
 }

@@ -8,6 +8,7 @@ use cubecl::prelude::*;
 use crate::{
     cube_parts::{UNITS, elements},
     kernel_text::cubes,
+    tensor::batch_kernel::Work,
 };
 
 /// `x` times a scale, the first number of `scale`, rounded to a type of floating-point numbers.
@@ -31,24 +32,33 @@ pub fn scaled(x: CubeTensor, scale: CubeTensor, to: DType) -> CubeTensor {
     y
 }
 
-/// `x` times two inverses of scales, the second numbers of `first` and `second`, one after the other; in place, unless
-/// `x` is shared.
+/// Each tensor times two inverses of scales, the second numbers of the tensors beside it, one after the other; in
+/// place, unless it is shared. One launch.
 #[must_use]
-pub fn unscaled(x: CubeTensor, first: CubeTensor, second: CubeTensor) -> CubeTensor {
-    let (x, first, second) = (into_contiguous(x), into_contiguous(first), into_contiguous(second));
-    let x = if x.can_mut() { x } else { x.copy() };
-    let (client, elements) = (x.client.clone(), elements(&x));
+pub fn unscaled<const K: usize>(products: [(CubeTensor, [CubeTensor; 2]); K]) -> [CubeTensor; K] {
+    let own = |x: CubeTensor| {
+        let x = into_contiguous(x);
+        if x.can_mut() { x } else { x.copy() }
+    };
+    let products = products.map(|(x, scales)| (own(x), scales.map(into_contiguous)));
+    let tensors = products.each_ref().map(|(x, _)| x.clone());
+    let work = Work::of(&tensors);
+    let (elements, starts) = work.arguments();
+    let scales =
+        |index: usize| products.iter().map(|(_, scales)| scales[index].clone().into_buffer_arg()).collect();
     multiply_twice::launch(
-        &client,
-        CubeCount::new_1d(cubes(elements as usize) as u32),
+        &tensors[0].client,
+        work.cubes(),
         CubeDim::new_1d(UNITS),
-        if vectors(&x) { 4 } else { 1 },
-        x.clone().into_buffer_arg(),
-        first.into_buffer_arg(),
-        second.into_buffer_arg(),
+        if tensors.iter().all(vectors) { 4 } else { 1 },
+        tensors.iter().map(|x| x.clone().into_buffer_arg()).collect(),
+        scales(0),
+        scales(1),
         elements,
+        starts,
+        K,
     );
-    x
+    tensors
 }
 
 /// True if a tensor can be read in vectors of four.
@@ -72,12 +82,41 @@ fn multiply_to<F: Numeric, N: Size>(
     }
 }
 
+/// Cubes from `starts[i]` on multiply tensor `i`.
 #[cube(launch)]
-fn multiply_twice<N: Size>(x: &mut [Vector<f32, N>], first: &[f32], second: &[f32], elements: u32) {
-    let (first, second) = (Vector::<f32, N>::new(first[1usize]), Vector::<f32, N>::new(second[1usize]));
-    let mut position = ABSOLUTE_POS;
+fn multiply_twice<N: Size>(
+    mut tensors: Sequence<Box<[Vector<f32, N>]>>,
+    first: Sequence<Box<[f32]>>,
+    second: Sequence<Box<[f32]>>,
+    elements: Sequence<u32>,
+    starts: Sequence<u32>,
+    #[comptime] count_of_tensors: usize,
+) {
+    let cube = CUBE_POS as u32;
+    #[unroll]
+    for i in 0..count_of_tensors {
+        let (start, end) = (starts[i], starts[i + 1]);
+        if cube >= start && cube < end {
+            let (own, step) = ((cube - start) * UNITS + UNIT_POS, (end - start) * UNITS);
+            let factors = Factors { first: first[i][1usize], second: second[i][1usize] };
+            multiply::<N>(&mut tensors[i], own as usize, step as usize, elements[i], factors);
+        }
+    }
+}
+
+#[derive(CubeType, Clone, Copy)]
+struct Factors {
+    first: f32,
+    second: f32,
+}
+
+/// Multiplies elements `first, first + step ..`.
+#[cube]
+fn multiply<N: Size>(x: &mut [Vector<f32, N>], first: usize, step: usize, elements: u32, factors: Factors) {
+    let (one, other) = (Vector::<f32, N>::new(factors.first), Vector::<f32, N>::new(factors.second));
+    let mut position = first;
     while position * N::value() < elements as usize {
-        x[position] = x[position] * first * second;
-        position += CUBE_COUNT * (CUBE_DIM as usize);
+        x[position] = x[position] * one * other;
+        position += step;
     }
 }

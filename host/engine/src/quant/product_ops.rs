@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use altgrad_casts::LimitedSum;
 use burn::backend::{
-    Autodiff, AutodiffBackend, Backend, ExtensionType, Flex, TensorMetadata,
+    Autodiff, AutodiffBackend, Backend, Flex, TensorMetadata,
     autodiff::{
         checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
         grads::Gradients,
@@ -28,56 +28,10 @@ use super::{
     cast::CastOps,
     limited::{self, AddendLayout, with_amax},
     operand::{FactorForm, GradientRounding, ProductParams},
+    product_tensors::{Leaf, Leaves, OperandTensors, SecondUse},
     saved_tensors,
 };
 use crate::tensor::{bf16::Bf16Ops, fp32::Fp32Ops, matmul};
-
-/// An operand of a product on a backend.
-#[derive(Debug, Clone, ExtensionType)]
-pub enum OperandTensors<B: Backend> {
-    /// Values that no format rounded: the scale is 1.
-    Plain(FloatTensor<B>),
-    /// Values, and the scales of their rounding with inverses, `[groups, 2]`.
-    Scaled(FloatTensor<B>, FloatTensor<B>),
-}
-
-/// The second use of an operand.
-#[derive(Debug, ExtensionType)]
-pub enum SecondUse<B: Backend> {
-    /// It reuses the first.
-    Reuse,
-    /// It has an operand of its own.
-    Own(#[extension_type] OperandTensors<B>),
-}
-
-/// A leaf of the autodiff graph whose gradient is a result of the backward pass, if it is wanted.
-#[derive(Debug, ExtensionType)]
-pub enum Leaf<B: Backend> {
-    /// Not wanted.
-    Unused,
-    /// The leaf, `[1]`.
-    Wanted(FloatTensor<B>),
-}
-
-/// The results of a product's backward pass besides the gradients of its operands.
-#[derive(Debug, ExtensionType)]
-pub struct Leaves<B: Backend> {
-    /// Words of the statistics of rounding the gradient for the product of the input's gradient.
-    #[extension_type]
-    pub words: Leaf<B>,
-    /// Sums of the same.
-    #[extension_type]
-    pub sums: Leaf<B>,
-    /// Words of the statistics of rounding the gradient for the product of the weight's gradient.
-    #[extension_type]
-    pub second_words: Leaf<B>,
-    /// Sums of the same.
-    #[extension_type]
-    pub second_sums: Leaf<B>,
-    /// The first rounded gradient, flat.
-    #[extension_type]
-    pub rounded_gradient: Leaf<B>,
-}
 
 /// Products of linear layers, for burn's backends.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
@@ -155,6 +109,19 @@ pub trait ProductOps: CastOps + Bf16Ops + Fp32Ops {
         times::<Self>(times::<Self>(x, Some(&first), 1), Some(&second), 1)
     }
 
+    /// [`Self::unscaled`] of two tensors.
+    #[fusion(meta = |x, _, _, y, _, _| (x.clone(), y.clone()))]
+    fn both_unscaled(
+        x: FloatTensor<Self>,
+        first_of_x: FloatTensor<Self>,
+        second_of_x: FloatTensor<Self>,
+        y: FloatTensor<Self>,
+        first_of_y: FloatTensor<Self>,
+        second_of_y: FloatTensor<Self>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        (Self::unscaled(x, first_of_x, second_of_x), Self::unscaled(y, first_of_y, second_of_y))
+    }
+
     /// `a b` of bf16 tensors, added in f32: f32.
     #[fusion(meta = matmul_shape)]
     fn bf16_matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self>;
@@ -189,7 +156,21 @@ impl ProductOps for burn_cubecl::CubeBackend {
         first: FloatTensor<Self>,
         second: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
-        product_kernel::unscaled(x, first, second)
+        let [x] = product_kernel::unscaled([(x, [first, second])]);
+        x
+    }
+
+    fn both_unscaled(
+        x: FloatTensor<Self>,
+        first_of_x: FloatTensor<Self>,
+        second_of_x: FloatTensor<Self>,
+        y: FloatTensor<Self>,
+        first_of_y: FloatTensor<Self>,
+        second_of_y: FloatTensor<Self>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let products = [(x, [first_of_x, second_of_x]), (y, [first_of_y, second_of_y])];
+        let [x, y] = product_kernel::unscaled(products);
+        (x, y)
     }
 
     fn bf16_matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -235,23 +216,6 @@ impl ProductOps for Flex {
     }
 }
 
-impl<B: Backend> OperandTensors<B> {
-    /// Values and scales.
-    fn new(values: FloatTensor<B>, scales: Option<FloatTensor<B>>) -> Self {
-        match scales {
-            Some(scales) => Self::Scaled(values, scales),
-            None => Self::Plain(values),
-        }
-    }
-
-    fn split(self) -> (FloatTensor<B>, Option<FloatTensor<B>>) {
-        match self {
-            Self::Plain(values) => (values, None),
-            Self::Scaled(values, scales) => (values, Some(scales)),
-        }
-    }
-}
-
 /// A factor of a matrix product.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "two per product")]
@@ -270,10 +234,11 @@ impl<B: ProductOps> MatrixFactor<B> {
         match form {
             FactorForm::F32 => Self::F32(x.split().0),
             FactorForm::Bf16 => {
-                let (x, scales) = x.split();
-                let rounded = match &scales {
-                    Some(scale) => B::scaled_to_bf16(x, scale.clone()),
-                    None => B::float_cast(x, FloatDType::BF16),
+                let (x, scales, in_bf16) = x.into_parts();
+                let rounded = match (&scales, in_bf16) {
+                    (_, Some(in_bf16)) => in_bf16,
+                    (Some(scale), None) => B::scaled_to_bf16(x, scale.clone()),
+                    (None, None) => B::float_cast(x, FloatDType::BF16),
                 };
                 Self::Bf16(rounded, scales)
             }
@@ -309,25 +274,54 @@ fn times<B: Backend>(x: FloatTensor<B>, scales: Option<&FloatTensor<B>>, index: 
     B::float_mul(x, column)
 }
 
-/// `a b`, multiplied as bf16 if both factors are, and as codes in such sums if both are.
+/// A product before it is multiplied by the inverses of the scales of its factors, as far as these have any.
+struct ScaledProduct<B: Backend> {
+    y: FloatTensor<B>,
+    scales: [Option<FloatTensor<B>>; 2],
+}
+
+impl<B: ProductOps> ScaledProduct<B> {
+    /// `a b`, multiplied as bf16 if both factors are, and as codes in such sums if both are.
+    fn of(a: MatrixFactor<B>, b: MatrixFactor<B>, sum: Option<LimitedSum>) -> Self {
+        let (y, scales) = match (a, b, sum) {
+            (MatrixFactor::Codes(a, a_layout), MatrixFactor::Codes(b, b_layout), Some(sum)) => {
+                (B::limited_matmul(a, b, [a_layout, b_layout], sum), [None, None])
+            }
+            (MatrixFactor::Bf16(a, a_scales), MatrixFactor::Bf16(b, b_scales), _) => {
+                (B::bf16_matmul(a, b), [a_scales, b_scales])
+            }
+            (a, b, _) => (B::matmul(a.into_f32(), b.into_f32()), [None, None]),
+        };
+        Self { y, scales }
+    }
+
+    /// The product.
+    fn unscaled(self) -> FloatTensor<B> {
+        match self.scales {
+            [Some(first), Some(second)] => B::unscaled(self.y, first, second),
+            [first, second] => times::<B>(self.y, first.or(second).as_ref(), 1),
+        }
+    }
+
+    /// Two products.
+    fn both_unscaled(self, other: Self) -> [FloatTensor<B>; 2] {
+        match (self, other) {
+            (
+                Self { y: x, scales: [Some(first_of_x), Some(second_of_x)] },
+                Self { y, scales: [Some(first_of_y), Some(second_of_y)] },
+            ) => B::both_unscaled(x, first_of_x, second_of_x, y, first_of_y, second_of_y).into(),
+            (x, y) => [x.unscaled(), y.unscaled()],
+        }
+    }
+}
+
+/// `a b`, as [`ScaledProduct::of`] multiplies.
 fn multiply<B: ProductOps>(
     a: MatrixFactor<B>,
     b: MatrixFactor<B>,
     sum: Option<LimitedSum>,
 ) -> FloatTensor<B> {
-    match (a, b, sum) {
-        (MatrixFactor::Codes(a, a_layout), MatrixFactor::Codes(b, b_layout), Some(sum)) => {
-            B::limited_matmul(a, b, [a_layout, b_layout], sum)
-        }
-        (MatrixFactor::Bf16(a, a_scales), MatrixFactor::Bf16(b, b_scales), _) => {
-            let y = B::bf16_matmul(a, b);
-            match (a_scales, b_scales) {
-                (Some(first), Some(second)) => B::unscaled(y, first, second),
-                (first, second) => times::<B>(y, first.or(second).as_ref(), 1),
-            }
-        }
-        (a, b, _) => B::matmul(a.into_f32(), b.into_f32()),
-    }
+    ScaledProduct::of(a, b, sum).unscaled()
 }
 
 /// `dL/dx = g w`, `dL/dw = g^T x`.
@@ -364,7 +358,7 @@ impl<B: ProductOps> Backward<B, 7> for ProductBackward {
             }
             let (_, scales) = saved.clone().split();
             let values = B::unpack(saved, params.clone(), index);
-            MatrixFactor::new(OperandTensors::new(values, scales), form)
+            MatrixFactor::new(OperandTensors::new(values, scales, None), form)
         };
         let untransposed = |factor: MatrixFactor<B>, index: usize| {
             if params.saved[index].is_second { factor.transposed() } else { factor }
@@ -374,13 +368,22 @@ impl<B: ProductOps> Backward<B, 7> for ProductBackward {
             (None, Some((rounding, _))) => for_weight(grad.clone().transposed().into_f32(), rounding),
             (None, None) => (grad.clone().transposed(), None),
         };
-        if let Some(parent) = x_parent {
-            let w = untransposed(restore(w, 1), 1);
-            grads.register::<B>(parent.id, multiply::<B>(grad, w, params.sum));
-        }
-        if let Some(parent) = w_parent {
-            let x = untransposed(restore(x, 0), 0);
-            grads.register::<B>(parent.id, multiply::<B>(for_weight, x, params.sum));
+        let of_x = x_parent
+            .map(|parent| (parent.id, ScaledProduct::of(grad, untransposed(restore(w, 1), 1), params.sum)));
+        let of_w = w_parent.map(|parent| {
+            (parent.id, ScaledProduct::of(for_weight, untransposed(restore(x, 0), 0), params.sum))
+        });
+        match (of_x, of_w) {
+            (Some((x, of_x)), Some((w, of_w))) => {
+                let [of_x, of_w] = of_x.both_unscaled(of_w);
+                grads.register::<B>(x, of_x);
+                grads.register::<B>(w, of_w);
+            }
+            (of_x, of_w) => {
+                for (id, product) in of_x.into_iter().chain(of_w) {
+                    grads.register::<B>(id, product.unscaled());
+                }
+            }
         }
         let leaves =
             [[words, sums], [second_words, second_sums]].into_iter().zip([statistics, second_statistics]);
@@ -421,8 +424,9 @@ fn round_gradient<B: ProductOps>(
 fn primitive<B: Backend, C: CheckpointStrategy>(
     operand: OperandTensors<Autodiff<B, C>>,
 ) -> OperandTensors<B> {
-    let (values, scales) = operand.split();
-    OperandTensors::new(values.into_primitive(), scales.map(|scales| scales.into_primitive()))
+    let (values, scales, in_bf16) = operand.into_parts();
+    let inner = |x: FloatTensor<Autodiff<B, C>>| x.into_primitive();
+    OperandTensors::new(inner(values), scales.map(inner), in_bf16.map(inner))
 }
 
 impl<B: ProductOps, C: CheckpointStrategy> ProductOps for Autodiff<B, C> {
@@ -434,14 +438,10 @@ impl<B: ProductOps, C: CheckpointStrategy> ProductOps for Autodiff<B, C> {
         leaves: Leaves<Self>,
         params: Arc<ProductParams>,
     ) -> FloatTensor<Self> {
-        let node = |operand: &OperandTensors<Self>| match operand {
-            OperandTensors::Plain(values) | OperandTensors::Scaled(values, _) => values.node(),
-        };
-        let (x_node, w_node) = (node(&x), node(&w));
+        let (x_node, w_node) = (x.values().node(), w.values().node());
         let (x, w) = (primitive(x), primitive(w));
         // A node without gradient, for leaves that are not wanted.
-        let (OperandTensors::Plain(constant) | OperandTensors::Scaled(constant, _)) = &w;
-        let unused = <Self as AutodiffBackend>::from_inner(constant.clone());
+        let unused = <Self as AutodiffBackend>::from_inner(w.values().clone());
         let Leaves { words, sums, second_words, second_sums, rounded_gradient } = leaves;
         let leaves = [words, sums, second_words, second_sums, rounded_gradient].map(|leaf| match leaf {
             Leaf::Wanted(leaf) => leaf.node(),
@@ -451,10 +451,7 @@ impl<B: ProductOps, C: CheckpointStrategy> ProductOps for Autodiff<B, C> {
         let nodes = [x_node, w_node, words, sums, second_words, second_sums, probe];
         drop(unused);
         let prep = <ProductBackward as Backward<B, 7>>::prepare::<C>(ProductBackward, nodes);
-        let scales = [&x, &w].map(|operand| match operand {
-            OperandTensors::Plain(_) => None,
-            OperandTensors::Scaled(_, scales) => Some(scales.clone()),
-        });
+        let scales = [&x, &w].map(|operand| operand.clone().split().1);
         let x = MatrixFactor::<B>::new(x, params.forms[0]);
         let w = MatrixFactor::<B>::new(w, params.forms[1]);
         let y = multiply::<B>(x.clone(), w.clone().transposed(), params.sum);
@@ -471,15 +468,15 @@ impl<B: ProductOps, C: CheckpointStrategy> ProductOps for Autodiff<B, C> {
                             (MatrixFactor::new(own, params.saved[index].form), scales)
                         }
                     };
+                    let packed = |matrix, scales: Option<FloatTensor<B>>| {
+                        let operand = OperandTensors::new(matrix, scales.clone(), None);
+                        OperandTensors::new(B::pack(operand, params.clone(), index), scales, None)
+                    };
                     match factor {
-                        MatrixFactor::Bf16(matrix, scales) => OperandTensors::new(matrix, scales),
+                        MatrixFactor::Bf16(matrix, scales) => OperandTensors::new(matrix, scales, None),
                         // As they are in memory.
-                        MatrixFactor::F32(matrix)
-                        | MatrixFactor::Codes(OperandTensors::Plain(matrix), _)
-                        | MatrixFactor::Codes(OperandTensors::Scaled(matrix, _), _) => {
-                            let operand = OperandTensors::new(matrix, scales.clone());
-                            OperandTensors::new(B::pack(operand, params.clone(), index), scales)
-                        }
+                        MatrixFactor::F32(matrix) => packed(matrix, scales),
+                        MatrixFactor::Codes(operand, _) => packed(operand.split().0, scales),
                     }
                 };
                 let [x_scales, w_scales] = scales;

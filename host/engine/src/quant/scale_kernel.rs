@@ -9,7 +9,10 @@ use burn_cubecl::{kernel::into_contiguous, ops::numeric::empty_device_contiguous
 use cubecl::{calculate_cube_count_elemwise, prelude::*};
 
 use super::scale::ScaleRule;
-use crate::cube_parts::{INFINITY, MAGNITUDE, UNITS, cube_max};
+use crate::{
+    cube_parts::{INFINITY, MAGNITUDE, UNITS, cube_max},
+    zero_words::zero_words,
+};
 
 /// The longest group that one unit compares. A cube compares longer ones.
 const MOST_OF_UNIT: usize = 64;
@@ -28,22 +31,48 @@ const SMALLEST: u32 = (127 - 126) << 23;
 const SIGNIFICAND: u32 = (1 << 23) - 1;
 const ONE: u32 = 127 << 23;
 
-/// `[groups, 2]`: scale and inverse of each group of `x`. One launch, and one more for the parts of few long groups.
+/// `[groups, 2]`: scale and inverse of each group of `x`. One launch, and one more for the parts of few long groups
+/// where cubes cannot pass results to each other.
 pub(super) fn scales(x: CubeTensor, rule: ScaleRule) -> CubeTensor {
+    let passes_results = x.client.features().device_memory_scope;
+    scales_by(x, rule, passes_results)
+}
+
+/// [`scales()`] in one launch or more.
+#[must_use]
+pub fn scales_by(x: CubeTensor, rule: ScaleRule, in_one_launch: bool) -> CubeTensor {
     let elements = x.shape().num_elements();
     let len = rule.group_len(elements);
     let groups = elements / len;
-    let client = x.client.clone();
-    let empty = |shape| empty_device_contiguous_dtype(client.clone(), x.device(), shape, DType::F32);
+    let (client, device) = (x.client.clone(), x.device());
+    let empty = |shape| empty_device_contiguous_dtype(client.clone(), device.clone(), shape, DType::F32);
     let scales = empty(Shape::from([groups, 2]));
     let parts = len.div_ceil(MOST_OF_CUBE).min(MAX_PARTS);
-    let values = into_contiguous(x.clone());
-    let (values, len) = if parts > 1 && groups < MANY {
+    let (values, dim) = (into_contiguous(x), CubeDim::new_1d(UNITS));
+    let has_parts = parts > 1 && groups < MANY;
+    if has_parts && in_one_launch {
+        scales_by_parts::launch(
+            &client,
+            CubeCount::new_1d((groups * parts) as u32),
+            dim,
+            values.into_buffer_arg(),
+            scales.clone().into_buffer_arg(),
+            zero_words(&device, 2 * groups).into_buffer_arg(),
+            groups as u32,
+            len as u32,
+            parts as u32,
+            rule.numerator(),
+            rule.least(),
+            rule.scaling.pow2,
+        );
+        return scales;
+    }
+    let (values, len) = if has_parts {
         let largest = empty(Shape::from([groups * parts]));
         largest_of_parts::launch(
             &client,
             CubeCount::new_1d((groups * parts) as u32),
-            CubeDim::new_1d(UNITS),
+            dim,
             values.into_buffer_arg(),
             largest.clone().into_buffer_arg(),
             (groups * parts) as u32,
@@ -55,7 +84,6 @@ pub(super) fn scales(x: CubeTensor, rule: ScaleRule) -> CubeTensor {
         (values, len)
     };
     let by_cube = len > MOST_OF_UNIT;
-    let dim = CubeDim::new_1d(UNITS);
     let count = if by_cube {
         CubeCount::new_1d(groups.min(MAX_CUBES) as u32)
     } else {
@@ -79,7 +107,7 @@ pub(super) fn scales(x: CubeTensor, rule: ScaleRule) -> CubeTensor {
 
 /// Bits of the largest finite magnitude of `x[start], x[start + step] ..`, before `end`.
 #[cube]
-fn largest_finite(x: &[f32], start: usize, end: usize, step: usize) -> u32 {
+pub(super) fn largest_finite(x: &[f32], start: usize, end: usize, step: usize) -> u32 {
     let mut bits = 0u32;
     let mut place = start;
     while place < end {
@@ -96,12 +124,50 @@ fn largest_finite(x: &[f32], start: usize, end: usize, step: usize) -> u32 {
 #[cube(launch)]
 fn largest_of_parts(x: &[f32], largest: &mut [f32], elements: u32, len: u32, parts: u32) {
     if CUBE_POS < elements as usize {
-        let (len, parts) = (len as usize, parts as usize);
-        let first = CUBE_POS / parts * len;
-        let own = CUBE_POS % parts * comptime!(UNITS as usize) + UNIT_POS as usize;
-        let bits = cube_max(largest_finite(x, first + own, first + len, parts * comptime!(UNITS as usize)));
+        let bits = largest_of_part(x, CUBE_POS / parts as usize, len as usize, parts as usize);
         if UNIT_POS == 0u32 {
             largest[CUBE_POS] = f32::reinterpret(bits);
+        }
+    }
+}
+
+/// Bits of the largest finite magnitude of the cube's part of a group.
+#[cube]
+fn largest_of_part(x: &[f32], group: usize, len: usize, parts: usize) -> u32 {
+    let first = group * len;
+    let own = CUBE_POS % parts * comptime!(UNITS as usize) + UNIT_POS as usize;
+    cube_max(largest_finite(x, first + own, first + len, parts * comptime!(UNITS as usize)))
+}
+
+/// Scale and inverse of each of `elements` groups of `len` values, `parts` cubes for each: the last of them that is done
+/// writes. Parts are those of [`largest_of_parts()`]. `done` has two zeros for each group: the largest magnitude, and the number of cubes that are
+/// done.
+#[cube(launch)]
+fn scales_by_parts(
+    x: &[f32],
+    scales: &mut [f32],
+    done: &mut [Atomic<u32>],
+    elements: u32,
+    len: u32,
+    parts: u32,
+    numerator: f32,
+    least: f32,
+    #[comptime] pow2: bool,
+) {
+    let group = CUBE_POS / parts as usize;
+    if group < elements as usize {
+        let bits = largest_of_part(x, group, len as usize, parts as usize);
+        if UNIT_POS == 0u32 {
+            done[2 * group].fetch_max(bits);
+        }
+        // The maximum is there before the cube counts as done.
+        sync_storage();
+        if UNIT_POS == 0u32 {
+            let before = done[2 * group + 1].fetch_add(1u32);
+            if before + 1u32 == parts {
+                let largest = done[2 * group].fetch_max(0u32);
+                write_scale(scales, group, largest, numerator, least, pow2);
+            }
         }
     }
 }
@@ -139,7 +205,7 @@ fn scales_of_groups(
 
 /// Writes scale and inverse of a group whose largest finite magnitude has these bits.
 #[cube]
-fn write_scale(
+pub(super) fn write_scale(
     scales: &mut [f32],
     group: usize,
     largest: u32,

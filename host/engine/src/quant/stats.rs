@@ -9,11 +9,24 @@ use burn::tensor::Tensor;
 use super::DeviceFormat;
 use crate::read_back::{ReadBack, Slot, Values};
 
+/// What counted statistics, which gives the form of their words and sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CountedBy {
+    /// The format's function or kernel.
+    #[default]
+    Format,
+    /// A kernel of the host.
+    #[cfg(feature = "gpu")]
+    Host,
+}
+
 /// The statistics of one call on the device.
 #[derive(Debug, Clone)]
 pub struct PendingStats {
     /// The format that rounded.
     pub format: Arc<DeviceFormat>,
+    /// What counted.
+    pub counted_by: CountedBy,
     /// Elements rounded.
     pub elements: u64,
     /// u32 words as the bit patterns of f32: `[words]`.
@@ -26,6 +39,7 @@ pub struct PendingStats {
 #[derive(Debug)]
 pub struct RequestedStats {
     format: Arc<DeviceFormat>,
+    counted_by: CountedBy,
     elements: u64,
     words: Slot,
     sums: Slot,
@@ -55,7 +69,8 @@ impl PendingStats {
     #[must_use]
     pub fn request(self, read_back: &mut ReadBack) -> RequestedStats {
         let (words, sums) = (read_back.request(self.words), read_back.request(self.sums));
-        RequestedStats { format: self.format, elements: self.elements, words, sums }
+        let Self { format, counted_by, elements, .. } = self;
+        RequestedStats { format, counted_by, elements, words, sums }
     }
 
     /// Reads the statistics of this call alone.
@@ -79,7 +94,12 @@ impl RequestedStats {
     /// The statistics differ in form from those that the format declares.
     pub fn read(&self, values: &Values) -> Result<QuantStats, Diagnostic> {
         let words: Vec<u32> = values.get(self.words)?.iter().map(|word| word.to_bits()).collect();
-        let stats = self.format.read_stats(&words, values.get(self.sums)?)?;
+        let sums = values.get(self.sums)?;
+        let stats = match self.counted_by {
+            CountedBy::Format => self.format.read_stats(&words, sums)?,
+            #[cfg(feature = "gpu")]
+            CountedBy::Host => super::tally::read(&words, sums)?,
+        };
         Ok(QuantStats { elements: self.elements, stats, scale: None })
     }
 }

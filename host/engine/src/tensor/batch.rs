@@ -2,9 +2,14 @@
 
 use burn::backend::{Backend, Dispatch, ExtensionType, tensor::FloatTensor};
 use burn::tensor::Tensor;
+#[cfg(feature = "gpu")]
+use burn::{
+    backend::fusion::custom::TensorSpec,
+    tensor::{DType, Shape},
+};
 
 /// Most tensors of an operation.
-pub const MOST: usize = 8;
+pub const MOST: usize = 16;
 
 /// Up to [`MOST`] tensors `[n]`, of any lengths.
 #[derive(Debug, ExtensionType)]
@@ -26,6 +31,22 @@ pub struct TensorBatch<B: Backend> {
     g: Place<B>,
     #[extension_type]
     h: Place<B>,
+    #[extension_type]
+    i: Place<B>,
+    #[extension_type]
+    j: Place<B>,
+    #[extension_type]
+    k: Place<B>,
+    #[extension_type]
+    l: Place<B>,
+    #[extension_type]
+    m: Place<B>,
+    #[extension_type]
+    n: Place<B>,
+    #[extension_type]
+    o: Place<B>,
+    #[extension_type]
+    p: Place<B>,
 }
 
 /// A place of a batch.
@@ -42,7 +63,9 @@ impl<B: Backend> FromIterator<FloatTensor<B>> for TensorBatch<B> {
     fn from_iter<T: IntoIterator<Item = FloatTensor<B>>>(tensors: T) -> Self {
         let mut tensors = tensors.into_iter();
         let mut next = || tensors.next().map_or(Place::Empty, Place::Tensor);
-        Self { a: next(), b: next(), c: next(), d: next(), e: next(), f: next(), g: next(), h: next() }
+        let [a, b, c, d, e, f, g, h] = std::array::from_fn(|_| next());
+        let [i, j, k, l, m, n, o, p] = std::array::from_fn(|_| next());
+        Self { a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p }
     }
 }
 
@@ -50,12 +73,12 @@ impl<B: Backend> TensorBatch<B> {
     /// The tensors, in order.
     #[must_use]
     pub fn into_tensors(self) -> Vec<FloatTensor<B>> {
-        let Self { a, b, c, d, e, f, g, h } = self;
+        let Self { a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p } = self;
         let tensor = |place| match place {
             Place::Empty => None,
             Place::Tensor(tensor) => Some(tensor),
         };
-        [a, b, c, d, e, f, g, h].into_iter().filter_map(tensor).collect()
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p].into_iter().filter_map(tensor).collect()
     }
 }
 
@@ -63,11 +86,24 @@ impl<B: Backend> TensorBatch<B> {
 impl TensorBatchMetadata {
     /// The number of elements of each tensor.
     pub(crate) fn lens(&self) -> impl Iterator<Item = usize> {
-        let Self { a, b, c, d, e, f, g, h } = self;
-        [a, b, c, d, e, f, g, h].into_iter().filter_map(|place| match place {
+        let Self { a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p } = self;
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p].into_iter().filter_map(|place| match place {
             PlaceMetadata::Empty => None,
             PlaceMetadata::Tensor(spec) => Some(spec.shape.num_elements()),
         })
+    }
+
+    /// A batch of flat tensors of these lengths.
+    pub(crate) fn of_lens(lens: impl IntoIterator<Item = usize>, dtype: DType) -> Self {
+        let mut lens = lens.into_iter();
+        let mut next = || {
+            lens.next().map_or(PlaceMetadata::Empty, |len| {
+                PlaceMetadata::Tensor(TensorSpec::new(Shape::from([len]), dtype))
+            })
+        };
+        let [a, b, c, d, e, f, g, h] = std::array::from_fn(|_| next());
+        let [i, j, k, l, m, n, o, p] = std::array::from_fn(|_| next());
+        Self { a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Launches over several tensors: which cubes work on which tensor.
 
-use burn::backend::TensorMetadata as _;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::{client::Client, prelude::*};
 
@@ -23,11 +22,17 @@ pub(crate) struct Work {
 impl Work {
     /// Each tensor has as many cubes as in a launch of its own.
     pub(crate) fn of(tensors: &[CubeTensor]) -> Self {
-        let mut starts = vec![0];
-        for tensor in tensors {
-            starts.push(starts[starts.len() - 1] + cubes(tensor.shape().num_elements()) as u32);
+        Self::of_lens(tensors.iter().map(|tensor| elements(tensor) as usize))
+    }
+
+    /// The same for tensors of these lengths.
+    pub(crate) fn of_lens(lens: impl IntoIterator<Item = usize>) -> Self {
+        let (mut elements, mut starts) = (Vec::new(), vec![0]);
+        for len in lens {
+            elements.push(len as u32);
+            starts.push(starts[starts.len() - 1] + cubes(len) as u32);
         }
-        Self { elements: tensors.iter().map(elements).collect(), starts }
+        Self { elements, starts }
     }
 
     /// The number of all cubes.

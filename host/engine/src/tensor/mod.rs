@@ -9,6 +9,8 @@ pub mod bf16;
 pub(crate) mod cpu;
 mod flat;
 pub(crate) mod fp32;
+#[cfg(feature = "gpu")]
+pub(crate) mod gather_kernel;
 pub(crate) mod matmul;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -8,14 +8,15 @@
 
 use altgrad_engine::{
     device::ComputeDevice,
+    kernel_text::cubes,
     metrics::{
-        count_op::{CountMemory, count_update},
+        count_op::{CountCall, CountMemory, count_updates},
         element_memory::ElementMemory,
         update_counts::{Counting, UpdateCounts},
     },
     packed_ints::PackedInts,
     read_back::ReadBack,
-    tensor,
+    tensor::{self, batch::MOST},
 };
 use altgrad_plugin_api::{
     Domain,
@@ -145,7 +146,8 @@ fn on_device(
     memory: &CountMemory,
 ) -> UpdateCounts {
     let tensors = tensors.map(|values| tensor::flat(values.to_vec(), &device.tensors));
-    let [words, sums] = count_update(tensors, counting, memory.clone());
+    let call = CountCall { updates: vec![(counting, memory.clone())] };
+    let [words, sums] = count_updates(vec![tensors], call);
     let mut read_back = ReadBack::default();
     let (words, sums) = (read_back.request(words), read_back.request(sums));
     let values = read_back.read().unwrap();
@@ -227,5 +229,40 @@ fn what_is_not_asked_for_is_not_counted() {
         let found = [dead, dead, Counting::values().dead(DEAD.0, 2)].map(|counting| count(counting, &memory));
         assert_eq!(found[0], nothing, "{}", device.label);
         assert_eq!((found[1].dead, found[2].dead, found[2].unchanged), (2, 2, 1), "{}", device.label);
+    }
+}
+
+/// More updates than an operation takes, of unequal lengths and grids, are counted as each alone.
+#[test]
+fn updates_of_one_launch_are_counted_by_themselves() {
+    for device in devices("updates_of_one_launch_are_counted_by_themselves") {
+        let updates: Vec<_> = (0..MOST)
+            .map(|i| {
+                let grid = MinifloatGrid::new(minifloat(4, i as u32 % 4, Domain::FIN).unwrap()).unwrap();
+                let definition = Definition { grid, scale: [1.0, 0.37][i % 2] };
+                let mut w = weights(&definition, false, false);
+                w.truncate(w.len() - i);
+                let (after, grad) = (moved(i, &w, &w), gradients(w.len()));
+                let counting = Counting::values().codes(&definition.grid, definition.scale).unwrap();
+                (w, after, grad, if i % 3 == 0 { counting.past().dead(DEAD.0, 1) } else { counting })
+            })
+            .collect();
+        let tensors = updates.iter().map(|(w, after, grad, _)| {
+            [w, after, grad].map(|values| tensor::flat(values.clone(), &device.tensors))
+        });
+        let call =
+            CountCall { updates: updates.iter().map(|update| (update.3, CountMemory::default())).collect() };
+        let [words, sums] = count_updates(tensors.collect(), call);
+        let (words, sums) = (tensor::read_f32(words).unwrap(), tensor::read_f32(sums).unwrap());
+        let mut slot = 0;
+        for (index, (w, after, grad, counting)) in updates.iter().enumerate() {
+            let slots = cubes(w.len());
+            let words = &words[index * words.len() / MOST..(index + 1) * words.len() / MOST];
+            let words: Vec<u32> = words.iter().map(|word| word.to_bits()).collect();
+            let found = UpdateCounts::new(&words, &sums[slot..slot + slots]).unwrap();
+            let expected = on_device(&device, [w, after, grad], *counting, &CountMemory::default());
+            assert_eq!(found, expected, "{}: update {index}", device.label);
+            slot += slots;
+        }
     }
 }

@@ -469,7 +469,13 @@ fn operands_saved_as_codes_are_exact() {
                     let params = site.fake_quant_params(Default::default(), &Default::default());
                     let rounded = cast(leaf, params.into());
                     let encoding = if encoded { Encoding::Codes(site.format.clone()) } else { Encoding::F32 };
-                    Operand { values: rounded.values, scales: Some(rounded.scales), encoding, codes: None }
+                    Operand {
+                        values: rounded.values,
+                        scales: Some(rounded.scales),
+                        encoding,
+                        codes: None,
+                        in_bf16: None,
+                    }
                 });
                 let (y, _) = product(x, w, BackwardUses::default(), (false, None), (None, &zero));
                 let tape = (y.clone() * y).sum().backward();

@@ -137,12 +137,19 @@ fn scaled_operands_and_products_have_no_padding() {
         let [first, second] = [[3.0, 1.0 / 3.0], [0.7, 1e30]].map(|pair| exact.rows(&pair, 2));
         let x = numbers(1, len);
         let scaled = product_kernel::scaled(padding.flat(&x), first.clone(), DType::F32);
-        let unscaled = product_kernel::unscaled(padding.flat(&x), first, second);
-        let [scaled, unscaled] = [scaled, unscaled].map(bits);
+        let other = numbers(2, 5000);
+        let scales = || [&first, &second].map(Clone::clone);
+        let products = [(padding.flat(&x), scales()), (padding.flat(&other), scales())];
+        let [scaled, unscaled, unscaled_too] = {
+            let [one, two] = product_kernel::unscaled(products);
+            [scaled, one, two].map(bits)
+        };
         // As the chain of tensor operations on the CPU computes it.
         assert!(scaled.iter().zip(&x).all(|(y, x)| *y == (x * 3.0).to_bits()), "{len}");
-        assert!(unscaled.iter().zip(&x).all(|(y, x)| *y == (x * (1.0 / 3.0) * 1e30).to_bits()), "{len}");
-        [scaled, unscaled]
+        for (found, x) in [(&unscaled, &x), (&unscaled_too, &other)] {
+            assert!(found.iter().zip(x).all(|(y, x)| *y == (x * (1.0 / 3.0) * 1e30).to_bits()), "{len}");
+        }
+        [scaled, unscaled, unscaled_too]
     });
 }
 
@@ -159,11 +166,16 @@ fn padding_is_not_counted_as_an_update() {
     let grid = MinifloatGrid::new(minifloat(4, 3, Domain::FN).unwrap()).unwrap();
     let counting = Counting::values().dead(1e-3, 3).codes(&grid, 0.37).unwrap().past();
     same_when_padded("padding_is_not_counted_as_an_update", |padding, len| {
-        let memory = CountMemory::default();
-        let [before, after, grad] = [1, 2, 3].map(|seed| padding.flat(&numbers(seed, len)));
-        let call = Arc::new(CountCall { counting, memory: memory.clone() });
-        let (words, sums) = CubeBackend::count_update(before, after, grad, call);
-        (bits(words), bits(sums), memory.read().unwrap())
+        // Several updates in a launch, one of which remembers nothing.
+        let lens = [len, 1, 5000];
+        let memories = [(); 3].map(|()| CountMemory::default());
+        let countings = [counting, Counting::values(), counting];
+        let batch = |seed: u64| lens.iter().map(move |len| padding.flat(&numbers(seed + *len as u64, *len)));
+        let updates = countings.into_iter().zip(memories.clone()).collect();
+        let call = Arc::new(CountCall { updates });
+        let [before, after, grads] = [1, 2, 3].map(|seed| batch(seed).collect());
+        let (words, sums) = CubeBackend::count_updates(before, after, grads, call);
+        (bits(words), bits(sums), memories.map(|memory| memory.read().unwrap()))
     });
 }
 

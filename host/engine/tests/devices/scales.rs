@@ -13,11 +13,14 @@ use altgrad_config::PluginsSection;
 use altgrad_end_to_end::{Random, stage};
 use altgrad_engine::{
     device::ComputeDevice,
-    quant::{DeviceFormat, FakeQuantParams, ScaleRule, ScaleSource, fake_quant},
+    kernel_text::{download, upload},
+    quant::{DeviceFormat, FakeQuantParams, ScaleRule, ScaleSource, fake_quant, scale_kernel},
     tensor,
 };
 use altgrad_loader::{FormatPlugin, Registry};
 use altgrad_plugin_api::Rounding;
+use burn::backend::DispatchDevice;
+use burn_cubecl::CubeBackend;
 
 use super::devices;
 
@@ -53,6 +56,13 @@ fn groups_of_all_lengths_have_the_scales_of_the_cpu() {
                 [&device, &ComputeDevice::cpu()].map(|device| scales(&registry, device, &x, len));
             assert_eq!(found.len(), 2 * groups);
             assert!(found == expected, "{}: {groups} groups of {len}", device.label);
+            // Cubes that pass results to each other, as devices do that promise it, on any device.
+            let DispatchDevice::Cube(cube) = device.tensors.as_dispatch() else { unreachable!("a GPU") };
+            let tensor = upload::<CubeBackend>(cube, [x.len()].into(), x);
+            let rule = ScaleRule::max(448.0, 0, false, Some(len));
+            let found = download::<CubeBackend>(scale_kernel::scales_by(tensor, rule, true)).unwrap();
+            let found: Vec<u32> = found.into_iter().map(f32::to_bits).collect();
+            assert!(found == expected, "{}: {groups} groups of {len} in one launch", device.label);
         }
     }
 }
