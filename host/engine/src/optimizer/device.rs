@@ -50,10 +50,16 @@ impl OptimizerState {
             // With a format last, because that result decides. Such a weight is unrounded where nothing is stored yet.
             for format in [None].into_iter().chain(quant.weight_format(id).map(Some)) {
                 let name = format.map_or("", |format| format.identity.name.as_str());
-                let scales = if format.is_none() || quant.has_one_scale(id) { Scales::ONE } else { SEVERAL };
+                let blocks = quant.future_weight_grid(id, &spec.shape).map(|grid| grid.blocks);
+                let blocks = blocks.filter(|_| format.is_some() && !quant.has_one_scale(id));
+                let scales = if blocks.is_none() { Scales::ONE } else { SEVERAL };
                 let grid = format.map(|format| Grid { spec: &format.spec, scales });
+                // The parameter has other blocks than the few values on which kernels are tried.
+                let pairs = blocks.map(|blocks| vec![[1.0; 2]; blocks.count(spec.len() as u64) as usize]);
+                let own = blocks.zip(pairs.as_ref()).map(|(blocks, pairs)| Scales::new(pairs, blocks));
+                let own = grid.map(|grid| Grid { scales: own.unwrap_or(grid.scales), ..grid });
                 let info = param_info(&spec.name, &shape, format.is_some() && quant.is_stored_on_grid(id));
-                let wanted = operations(plugin, &info, grid).map_err(|error| error.at(&spec.name))?;
+                let wanted = operations(plugin, &info, own).map_err(|error| error.at(&spec.name))?;
                 let key = (index, name, scales.pairs.len(), wanted);
                 let found = match (tried.get(&key), &key.3) {
                     (Some(found), _) => *found,
