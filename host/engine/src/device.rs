@@ -58,7 +58,8 @@ impl ComputeDevice {
     pub fn memory(&self) -> Option<u64> {
         #[cfg(feature = "gpu")]
         if let burn::backend::DispatchDevice::Cube(cube) = self.tensors.as_dispatch() {
-            return cube.client().memory_usage().ok().map(|usage| usage.bytes_reserved);
+            let report = cube.client().memory_report(cubecl_runtime::memory_management::MemoryScope::Device);
+            return Some(report.usage().bytes_reserved);
         }
         memory::rss()
     }

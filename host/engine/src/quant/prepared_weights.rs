@@ -29,6 +29,8 @@ pub(super) struct PreparedWeight {
 
 /// A weight `[n]` and its shape.
 type Weight = (LayerId, Tensor<1>, [usize; 2]);
+/// Weights of sites that are cast like this one, by this rule.
+type CastAlike<'a> = (&'a TensorQuantizer, ScaleRule, Vec<Weight>);
 
 impl QuantPass<'_> {
     /// Casts weights that can be cast together. `weights` are outside of any graph.
@@ -36,14 +38,13 @@ impl QuantPass<'_> {
         if self.plan().master_weights() != MasterWeightsChoice::Fp32 || !self.is_unobserved() {
             return;
         }
-        let (mut unrounded, mut rounded): (Vec<Weight>, Vec<(&TensorQuantizer, ScaleRule, Vec<Weight>)>) =
-            Default::default();
+        let (mut unrounded, mut rounded): (Vec<Weight>, Vec<CastAlike<'_>>) = Default::default();
         for weight in weights {
             match self.site(weight.0, Role::Weight) {
                 None => unrounded.push(weight),
                 Some((_, site)) => {
                     let Some(rule) = self.rule_for_several(weight.0, site) else { continue };
-                    let alike = |(other, other_rule, _): &&mut (&TensorQuantizer, ScaleRule, _)| {
+                    let alike = |(other, other_rule, _): &&mut CastAlike<'_>| {
                         std::ptr::eq(&*other.format, &*site.format)
                             && (other.rounding, *other_rule) == (site.rounding, rule)
                     };

@@ -102,6 +102,11 @@ fn a_step_on_cuda_keeps_its_budget_of_launches_and_uploads() {
         let launches = found["launches"].as_u64().unwrap();
         assert!(launches <= *budget, "{case}: {launches} launches, budget {budget}: {found}");
     }
+    let of_several =
+        ["gather_to", "pairs_of_weights", "statistics_of_weights", "weights_to_bf16", "scales_by_parts"];
+    for kernel in of_several {
+        assert!(outcome.stderr.contains(&format!("no_gpu: launch {kernel}")), "{kernel}");
+    }
     // From the loss of a step to that of the next.
     let steps: Vec<&str> = outcome.stderr.split("no_gpu: launch mean_of_rows").collect();
     let uploads = steps[steps.len() - 2].matches("no_gpu: upload").count();
@@ -200,9 +205,6 @@ fn cuda_kernels_of_a_whole_step_compile() {
         "multiply_to",
         "multiply_twice",
         "scales_of_groups",
-        "largest_of_weights",
-        "pairs_of_weights",
-        "statistics_of_weights",
         "gather_to",
     ];
     for kernel in of_the_host {

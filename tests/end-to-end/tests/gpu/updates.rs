@@ -118,7 +118,11 @@ fn fp8_manifold_in_asinh_trains_on_a_device_as_on_the_cpu() {
 #[test]
 fn weights_with_scales_by_block_train_on_a_device_as_on_the_cpu() {
     const TEST: &str = "weights_with_scales_by_block_train_on_a_device_as_on_the_cpu";
-    let kinds = ["\nblock = 4", "\nmaster_weights = \"none\"\nblock = 4", "\nmaster_weights = \"none\"\nblock = [4, 4]"];
+    let kinds = [
+        "\nblock = 4",
+        "\nmaster_weights = \"none\"\nblock = 4",
+        "\nmaster_weights = \"none\"\nblock = [4, 4]",
+    ];
     train_kinds_as_on_the_cpu(TEST, &["name = \"adamw\"", "name = \"stiffness-adamw\""], &kinds);
 }
 
@@ -130,7 +134,9 @@ fn train_as_on_the_cpu(test: &str, rules: &[&str]) {
 fn train_kinds_as_on_the_cpu(test: &str, rules: &[&str], kinds: &[&str]) {
     let bench = Bench::new();
     for device in gpu_devices() {
-        for (optimizer, kind) in rules.iter().flat_map(|optimizer| kinds.iter().map(move |kind| (optimizer, kind))) {
+        for (optimizer, kind) in
+            rules.iter().flat_map(|optimizer| kinds.iter().map(move |kind| (optimizer, kind)))
+        {
             let what = format!("{device}: {optimizer}{kind}");
             let file = TINY
                 .replace("name = \"adamw\"", &format!("{optimizer}\neps = 1e-6"))
