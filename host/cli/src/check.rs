@@ -2,16 +2,19 @@
 //!
 //! No code of the library runs in this process. Loading it, with every refusal, and each check of each of its plugins
 //! (of formats, of each variant) are separate child processes ([`child`]), so that a crash, a hang, an exit or output
-//! is caught and attributed. The checks are those of `altgrad-conformance`, and three more ([`leaks_and_locale`],
-//! [`mod@environment`]). [`surroundings`] and [`folders`] define the state that a check must not change.
+//! is caught and attributed. The checks are those of `altgrad-conformance`, and four more ([`leaks_and_locale`],
+//! [`mod@environment`], [`speed`]). [`surroundings`] and [`folders`] define the state that a check must not change.
 
 pub(super) mod child;
 mod environment;
 mod folders;
+pub(super) mod late;
 mod leaks_and_locale;
 mod locale;
+mod one;
 mod protocol;
 mod report;
+mod speed;
 mod surroundings;
 
 use std::{
@@ -30,8 +33,8 @@ use altgrad_conformance::{Check, checks, optimizers, sinks};
 use altgrad_plugin_api::PluginKind;
 use clap::Args;
 
-pub(super) use child::{OneArgs, run as run_one};
 use environment::ENVIRONMENT;
+pub(super) use one::{OneArgs, run as run_one};
 use protocol::{Asked, Contents, Verdict};
 use report::{Line, Report};
 
@@ -39,8 +42,9 @@ use report::{Line, Report};
 const LOAD: &str = "load";
 /// Seconds a check may take, by default.
 const TIMEOUT_S: u64 = 60;
-/// Checks that hang before the others are skipped: a plugin that always hangs would use the time of all.
-const MOST_HUNG: usize = 3;
+/// Checks that are not done in time before the others are skipped: a plugin that always hangs would use the time of
+/// all.
+const MOST_LATE: usize = 3;
 
 /// `altgrad-host plugins check`.
 #[derive(Debug, Args)]
@@ -56,7 +60,8 @@ pub(super) struct CheckArgs {
     /// Runs only checks whose names contain this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Option of the library's sinks, a TOML value or a bare word: `--set mode=offline`; may be repeated.
+    /// Option of the library's optimizers and sinks, a TOML value or a bare word: `--set mode=offline`; may be
+    /// repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// First seed of the random checks. A failure names its seed, and the command that repeats the check.
@@ -71,7 +76,9 @@ impl Contents {
     fn suites(&self) -> [Suite<'_>; 3] {
         fn said<S>(checks: &'static [Check<S>]) -> Vec<(&'static str, &'static str)> {
             let named = checks.iter().map(|check| (check.name, check.what));
-            named.chain([leaks_and_locale::LEAKS, leaks_and_locale::LOCALE, ENVIRONMENT]).collect()
+            named
+                .chain([leaks_and_locale::LEAKS, leaks_and_locale::LOCALE, ENVIRONMENT, speed::SPEED])
+                .collect()
         }
         [
             (PluginKind::FORMAT, &self.formats, said(checks())),
@@ -111,12 +118,12 @@ impl CheckArgs {
 
     /// Refuses options that no plugin of the library gets.
     fn has_use_for_options(&self, contents: &Contents) -> Result<(), Diagnostic> {
-        if self.set.is_empty() || !contents.sinks.is_empty() {
+        if self.set.is_empty() || !(contents.sinks.is_empty() && contents.optimizers.is_empty()) {
             return Ok(());
         }
-        Err(Diagnostic::config("`--set` sets options of sinks, and the library has no sink")
+        Err(Diagnostic::config("`--set` sets options of optimizers and sinks, and the library has none")
             .at(self.path.display())
-            .hint("leave it out: other plugins are checked with every declared value of their options"))
+            .hint("leave it out: formats are checked in each of their variants"))
     }
 
     /// One check of one plugin.
@@ -135,6 +142,10 @@ impl CheckArgs {
             environment::environment(&self.path, &asked, timeout)?
         } else {
             child::spawn(&self.path, asked, timeout)?.verdict()
+        };
+        let verdict = match verdict {
+            Verdict::Failed(why) => Verdict::Failed(late::if_slow(&self.path, &asked, &why)?.unwrap_or(why)),
+            verdict => verdict,
         };
         let replay = self.replay(check, &verdict);
         let plugin = match kind {
@@ -172,7 +183,7 @@ pub(super) fn passes(args: &CheckArgs, sha256: Option<&str>) -> Result<bool, Dia
         args.is_known(&contents)?;
         args.has_use_for_options(&contents)?;
         report.opens(&contents);
-        let mut hung = 0;
+        let mut overdue = 0;
         let every = contents.suites().into_iter().flat_map(|(kind, plugins, checks)| {
             let of_plugin = move |plugin| checks.clone().into_iter().map(move |check| (kind, plugin, check));
             plugins.iter().flat_map(of_plugin)
@@ -180,10 +191,9 @@ pub(super) fn passes(args: &CheckArgs, sha256: Option<&str>) -> Result<bool, Dia
         let mut every = every.filter(|(.., (check, _))| args.runs(check));
         for (kind, plugin, (check, what)) in every.by_ref() {
             let line = args.line(&contents.sha256, (kind, plugin), (check, what), timeout)?;
-            hung +=
-                usize::from(matches!(&line.verdict, Verdict::Failed(why) if why.starts_with(child::HUNG)));
+            overdue += usize::from(matches!(&line.verdict, Verdict::Failed(why) if late::is_late(why)));
             report.add(line);
-            if hung == MOST_HUNG {
+            if overdue == MOST_LATE {
                 break;
             }
         }

@@ -46,6 +46,7 @@ pub mod optimizers;
 mod oracle;
 mod random;
 pub mod sinks;
+pub mod speed;
 mod subject;
 
 use std::io::Write;
@@ -59,8 +60,10 @@ pub use subject::{Instance, Subject, subject_names};
 pub enum Verdict {
     /// Everything in it is as required.
     Passed,
-    /// It does not apply to this format: why.
+    /// It does not apply to this plugin: why.
     Skipped(String),
+    /// What can be seen is as required; a part cannot be seen, or is doubtful: what, and why.
+    Warned(String),
 }
 
 /// The result of a check; the error has the call, its result and the expected result.
@@ -197,12 +200,18 @@ pub const QUICK: &[&str] = &[
     "random_calls",
 ];
 
-/// Runs those checks of a suite that are named, in the suite's order.
+/// Runs those checks of a suite that are named, in the suite's order; `begins` gets the name of each before it runs.
 ///
 /// # Errors
 /// The first failed check, by name, and its message.
-pub fn run_named<S>(checks: &[Check<S>], names: &[&str], subject: &S) -> CheckResult {
+pub fn run_named<S>(
+    checks: &[Check<S>],
+    names: &[&str],
+    subject: &S,
+    mut begins: impl FnMut(&'static str),
+) -> CheckResult {
     for check in checks.iter().filter(|check| names.contains(&check.name)) {
+        begins(check.name);
         (check.run)(subject).map_err(|fault| format!("{}: {fault}", check.name))?;
     }
     Ok(Verdict::Passed)
@@ -222,16 +231,19 @@ pub fn run_on_variants<F: altgrad_plugin_api::Format>(name: &str) -> Result<(), 
     let check = check(name).ok_or_else(|| format!("there is no check `{name}`"))?;
     for subject in Subject::all_of::<F>()? {
         let verdict = (check.run)(&subject).map_err(|fault| format!("{}: {fault}", subject.name()))?;
-        say_if_skipped(name, subject.name(), verdict);
+        say_if_unseen(name, subject.name(), &verdict);
     }
     Ok(())
 }
 
-/// Reports a skip past the test harness's capture, so that it is seen in a green run too.
-fn say_if_skipped(check: &str, subject: &str, verdict: Verdict) {
-    if let Verdict::Skipped(why) = verdict {
-        let _ = writeln!(std::io::stderr(), "SKIPPED {check} of {subject}: {why}");
-    }
+/// Reports a skip or a warning past the test harness's capture, so that it is seen in a green run too.
+fn say_if_unseen(check: &str, subject: &str, verdict: &Verdict) {
+    let (what, why) = match verdict {
+        Verdict::Passed => return,
+        Verdict::Skipped(why) => ("SKIPPED", why),
+        Verdict::Warned(why) => ("WARNING", why),
+    };
+    let _ = writeln!(std::io::stderr(), "{what} {check} of {subject}: {why}");
 }
 
 /// The plugins of the READMEs are compiled.
@@ -255,6 +267,7 @@ mod tests {
         let suites = [
             (super::QUICK, names(super::checks())),
             (super::optimizers::QUICK, names(super::optimizers::checks())),
+            (super::optimizers::WITH_OPTIONS, names(super::optimizers::checks())),
             (super::sinks::QUICK, names(super::sinks::checks())),
         ];
         for (quick, suite) in suites {

@@ -15,6 +15,9 @@ use altgrad_plugin_api::{
 
 use crate::oracle::Oracle;
 
+/// Options by name.
+pub(crate) type Given = Vec<(String, ConfigValue)>;
+
 /// The constructor of a format, as the host has it.
 type Make = dyn Fn(&Config) -> Result<FormatObject, PluginError> + Send + Sync;
 
@@ -97,6 +100,14 @@ impl Subject {
     /// The plugin's own error.
     pub fn make(&self, config: &Config) -> Result<Instance, PluginError> {
         (self.make)(config).map(|object| Instance { object })
+    }
+
+    /// Makes an instance and drops it.
+    ///
+    /// # Errors
+    /// The plugin's own error.
+    pub fn try_out(&self) -> Result<(), PluginError> {
+        self.make(&self.config).map(drop)
     }
 
     /// A new instance.

@@ -8,12 +8,13 @@ use altgrad_conformance::{
     optimizers::{OptimizerSubject, checks},
 };
 use altgrad_plugin_api::{
-    Config, Descriptor, FormatSpec, Grid, Optimizer, OptionSpec, ParamInfo, PluginError, Scope, ServiceStep,
-    StateSpec, Step, adapters::optimizer_object,
+    Config, ConfigValue, Descriptor, FormatSpec, Grid, Optimizer, OptionSpec, ParamInfo, PluginError, Scope,
+    ServiceStep, StateSpec, Step, adapters::optimizer_object,
 };
 
 /// Gradient descent with momentum, and with one fault.
 struct Faulty<const FAULT: u8> {
+    nesterov: bool,
     calls: AtomicU32,
 }
 
@@ -35,6 +36,9 @@ const OTHER_RULE: u8 = 14;
 const REFUSES_TABLES: u8 = 15;
 const OTHER_SCALES: u8 = 16;
 const NEEDS_GRID: u8 = 17;
+const PANICS_BY_CHOICE: u8 = 18;
+const HIDES_NAN_BY_CHOICE: u8 = 19;
+const REFUSES_A_LIMIT: u8 = 20;
 
 impl<const FAULT: u8> Faulty<FAULT> {
     fn refuses(grid: Option<Grid<'_>>) -> bool {
@@ -53,13 +57,18 @@ impl<const FAULT: u8> Faulty<FAULT> {
 }
 
 impl<const FAULT: u8> Optimizer for Faulty<FAULT> {
-    const DESCRIPTOR: Descriptor =
-        Descriptor::optimizer("faulty", "1", "momentum").options(&[Self::MOMENTUM]);
+    const DESCRIPTOR: Descriptor = Descriptor::optimizer("faulty", "1", "momentum").options(&[
+        Self::MOMENTUM,
+        OptionSpec::bool("nesterov", false).help("step along momentum and gradient"),
+    ]);
 
     fn new(config: &Config) -> Result<Self, PluginError> {
         let momentum = config.float("momentum")?;
         assert!(FAULT != PANICS_WHEN_MADE || momentum < 1.0, "never forgets");
-        Ok(Self { calls: AtomicU32::new(0) })
+        if FAULT == REFUSES_A_LIMIT && momentum == 1.0 {
+            return Err(PluginError::config("`momentum` must be below 1"));
+        }
+        Ok(Self { nesterov: config.bool("nesterov")?, calls: AtomicU32::new(0) })
     }
 
     fn states(&self, _: &ParamInfo<'_>) -> Vec<StateSpec> {
@@ -90,11 +99,13 @@ impl<const FAULT: u8> Optimizer for Faulty<FAULT> {
         // The scale of the call's first element, applied to all of them.
         let scale = grid.filter(|_| FAULT == OTHER_SCALES).map_or(1.0, |grid| grid.scales.of(0)[0]);
         let call = self.calls.fetch_add(u32::from(FAULT == COUNTS_CALLS), Ordering::Relaxed);
+        assert!(FAULT != PANICS_BY_CHOICE || !self.nesterov, "not written yet");
         assert!(FAULT != PANICS_ON_NOTHING || !param.is_empty(), "nothing to do");
         assert!(FAULT != PANICS_ON_NAN || grad.iter().all(|g| !g.is_nan()), "NaN");
         let mean = param.iter().sum::<f32>() / param.len() as f32;
         for ((w, &g), v) in param.iter_mut().zip(grad).zip(states[0].iter_mut()) {
-            let g = if FAULT == HIDES_NAN { g.max(-1e9) } else { g };
+            let hides = FAULT == HIDES_NAN || (FAULT == HIDES_NAN_BY_CHOICE && self.nesterov);
+            let g = if hides { g.max(-1e9) } else { g };
             *v = 0.5 * *v + g;
             match FAULT {
                 STANDS_STILL => {}
@@ -128,6 +139,7 @@ fn sound_optimizers_pass_everything() {
     assert_eq!(failed::<SERVED>(), [""; 0]);
     assert_eq!(failed::<REFUSES_TABLES>(), [""; 0]);
     assert_eq!(failed::<NEEDS_GRID>(), [""; 0]);
+    assert_eq!(failed::<REFUSES_A_LIMIT>(), [""; 0]);
 }
 
 #[test]
@@ -146,6 +158,22 @@ fn each_fault_is_found() {
     assert_eq!(failed::<BAD_DEFAULT>(), ["descriptor"]);
     assert_eq!(failed::<PANICS_WHEN_MADE>(), ["options"]);
     assert!(failed::<OTHER_RULE>().contains(&"rule"));
+    assert_eq!(failed::<PANICS_BY_CHOICE>(), ["choices"]);
+    assert_eq!(failed::<HIDES_NAN_BY_CHOICE>(), ["choices"]);
     // One scale for a whole call: parts that begin in another block step otherwise.
     assert_eq!(failed::<OTHER_SCALES>(), ["parts", "random_steps"]);
+}
+
+#[test]
+fn a_choice_that_fails_is_named() {
+    let (descriptor, make) =
+        (Faulty::<PANICS_BY_CHOICE>::DESCRIPTOR, optimizer_object::<Faulty<PANICS_BY_CHOICE>>);
+    let subject = OptimizerSubject::new(descriptor, make).unwrap();
+    let choices = checks().iter().find(|check| check.name == "choices").unwrap();
+    let fault = (choices.run)(&subject).unwrap_err();
+    assert!(fault.starts_with("with `nesterov` = Bool(true): finite: "), "{fault}");
+    assert!(fault.ends_with(": not written yet"), "{fault}");
+    // The user's options are not varied.
+    let given = subject.with_options([("nesterov".to_owned(), ConfigValue::Bool(false))]).unwrap();
+    assert_eq!((choices.run)(&given), Ok(Verdict::Passed));
 }

@@ -1,4 +1,5 @@
-//! The suite of sinks on a correct sink, and on sinks with one fault each, which the checks must find.
+//! The suite of sinks on correct sinks, of text and of binary files, and on sinks with one fault each, which the checks
+//! must find or say that they cannot see.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,8 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use altgrad_conformance::sinks;
-use altgrad_plugin_api::{Config, Descriptor, ErrorKind, Metric, PluginError, RunInfo, RunOutcome, Sink};
+use altgrad_conformance::{Verdict, sinks};
+use altgrad_plugin_api::{
+    Config, Descriptor, ErrorKind, Metric, OptionSpec, PluginError, RunInfo, RunOutcome, Sink, texts,
+};
 
 /// Faults of the sink.
 const SOUND: u8 = 0;
@@ -19,10 +22,15 @@ const BESIDE: u8 = 3;
 const NAN: u8 = 4;
 const EAGER: u8 = 5;
 const NAMES: u8 = 6;
+const LATE: u8 = 7;
+const BY_CHOICE: u8 = 8;
+const ROUNDS: u8 = 9;
 
 /// A line a value, `step value`.
 struct Lines<const FAULT: u8> {
     file: Option<File>,
+    late: Vec<u8>,
+    brief: bool,
 }
 
 fn begin(path: PathBuf, resume_step: Option<u64>, fault: u8) -> Result<File, PluginError> {
@@ -40,10 +48,11 @@ fn begin(path: PathBuf, resume_step: Option<u64>, fault: u8) -> Result<File, Plu
 }
 
 impl<const FAULT: u8> Sink for Lines<FAULT> {
-    const DESCRIPTOR: Descriptor = Descriptor::sink("lines", "1.0.0", "A line a value");
+    const DESCRIPTOR: Descriptor = Descriptor::sink("lines", "1.0.0", "A line a value")
+        .options(&[OptionSpec::text("style", "long").choices(texts!["long", "brief"])]);
 
-    fn new(_: &Config) -> Result<Self, PluginError> {
-        Ok(Self { file: None })
+    fn new(config: &Config) -> Result<Self, PluginError> {
+        Ok(Self { file: None, late: Vec::new(), brief: config.text("style")? == "brief" })
     }
 
     fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError> {
@@ -66,21 +75,117 @@ impl<const FAULT: u8> Sink for Lines<FAULT> {
             if FAULT == NAMES && metric.name.name.contains('"') {
                 return Err(PluginError::new(ErrorKind::VALUE, "a strange name"));
             }
-            writeln!(file, "{step} {:?}", metric.value)?;
+            assert!(!(FAULT == BY_CHOICE && self.brief), "not written yet");
+            let line = format!("{step} {:?}\n", metric.value);
+            if FAULT == LATE {
+                self.late.extend(line.into_bytes());
+            } else {
+                file.write_all(line.as_bytes())?;
+            }
         }
         Ok(())
     }
 
+    fn state(&mut self) -> Result<Vec<u8>, PluginError> {
+        let late = std::mem::take(&mut self.late);
+        self.file.as_mut().map_or(Ok(()), |file| file.write_all(&late))?;
+        Ok(Vec::new())
+    }
+
     fn finish(&mut self, _: RunOutcome) -> Result<(), PluginError> {
+        self.state()?;
         self.file = None;
         Ok(())
     }
 }
 
-/// The checks that fail.
+/// Numbers as databases store them: the step and the value of each metric, 8 bytes each, most significant first.
+struct Pages<const FAULT: u8> {
+    file: Option<File>,
+    late: Vec<u8>,
+}
+
+impl<const FAULT: u8> Sink for Pages<FAULT> {
+    const DESCRIPTOR: Descriptor = Descriptor::sink("pages", "1.0.0", "16 bytes a value");
+
+    fn new(_: &Config) -> Result<Self, PluginError> {
+        Ok(Self { file: None, late: Vec::new() })
+    }
+
+    fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError> {
+        let path = Path::new(run.folder.as_str()).join("pages.db");
+        let old = if run.resume_step.is_some() { fs::read(&path).unwrap_or_default() } else { Vec::new() };
+        // The fault keeps one step too many.
+        let end = run.resume_step.unwrap_or(0) + u64::from(FAULT == REPEATS);
+        let step = |row: &[u8]| row[..8].try_into().map_or(u64::MAX, u64::from_be_bytes);
+        let kept: Vec<u8> = old.chunks_exact(16).filter(|row| step(row) < end).flatten().copied().collect();
+        fs::write(&path, [b"\xff".repeat(16), kept].concat())?;
+        self.file = Some(OpenOptions::new().append(true).open(path)?);
+        Ok(())
+    }
+
+    fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
+        for metric in metrics {
+            let value = if FAULT == ROUNDS { f64::from(metric.value as f32) } else { metric.value };
+            self.late.extend([step.to_be_bytes(), value.to_be_bytes()].concat());
+        }
+        if FAULT == LATE { Ok(()) } else { self.state().map(drop) }
+    }
+
+    fn state(&mut self) -> Result<Vec<u8>, PluginError> {
+        let late = std::mem::take(&mut self.late);
+        let closed = || PluginError::new(ErrorKind::OTHER, "not open");
+        self.file.as_mut().ok_or_else(closed)?.write_all(&late)?;
+        Ok(Vec::new())
+    }
+
+    fn finish(&mut self, _: RunOutcome) -> Result<(), PluginError> {
+        self.state()?;
+        self.file = None;
+        Ok(())
+    }
+}
+
+/// Writes nothing.
+struct Nothing;
+
+impl Sink for Nothing {
+    const DESCRIPTOR: Descriptor = Descriptor::sink("nothing", "1.0.0", "Elsewhere");
+
+    fn new(_: &Config) -> Result<Self, PluginError> {
+        Ok(Self)
+    }
+
+    fn open(&mut self, _: &RunInfo<'_>) -> Result<(), PluginError> {
+        Ok(())
+    }
+
+    fn log(&mut self, _: u64, _: &[Metric<'_>]) -> Result<(), PluginError> {
+        Ok(())
+    }
+
+    fn finish(&mut self, _: RunOutcome) -> Result<(), PluginError> {
+        Ok(())
+    }
+}
+
+/// The checks that fail on the sink of lines.
 fn failing<const FAULT: u8>() -> Vec<&'static str> {
+    failing_of::<Lines<FAULT>>()
+}
+
+fn failing_of<S: Sink>() -> Vec<&'static str> {
     let checks = sinks::checks().iter().map(|check| check.name);
-    checks.filter(|name| sinks::run_on::<Lines<FAULT>>(name).is_err()).collect()
+    checks.filter(|name| sinks::run_on::<S>(name).is_err()).collect()
+}
+
+/// The checks that say that they cannot see everything.
+fn warning<S: Sink>() -> Vec<&'static str> {
+    let subject = sinks::SinkSubject::of::<S>().unwrap();
+    let warns = |check: &&altgrad_conformance::Check<sinks::SinkSubject>| {
+        matches!((check.run)(&subject), Ok(Verdict::Warned(_)))
+    };
+    sinks::checks().iter().filter(warns).map(|check| check.name).collect()
 }
 
 #[test]
@@ -93,6 +198,21 @@ fn a_sound_sink_passes_and_each_fault_is_found_by_the_checks_for_it() {
     assert_eq!(failing::<NAN>(), ["odd_values"]);
     assert_eq!(failing::<EAGER>(), ["wrong_order", "no_folder"]);
     assert_eq!(failing::<NAMES>(), ["odd_names", "random_lives"]);
+    assert_eq!(failing::<LATE>(), ["survives"]);
+    assert_eq!(failing::<BY_CHOICE>(), ["choices"]);
+    assert_eq!(warning::<Lines<SOUND>>(), [""; 0]);
+}
+
+/// Values are seen in binary files too; what is deleted there is not.
+#[test]
+fn what_cannot_be_seen_is_a_warning() {
+    assert_eq!(failing_of::<Pages<SOUND>>(), [""; 0]);
+    assert_eq!(failing_of::<Pages<ROUNDS>>(), ["kept_values"]);
+    assert_eq!(failing_of::<Pages<LATE>>(), ["survives"]);
+    let of_files = ["resume", "resume_again", "random_lives"];
+    assert_eq!(warning::<Pages<REPEATS>>(), of_files);
+    assert_eq!(warning::<Pages<SOUND>>(), of_files);
+    assert_eq!(warning::<Nothing>(), [&["kept_values", "survives"][..], &of_files].concat());
 }
 
 #[test]

@@ -162,6 +162,15 @@ pub fn option_table(options: &Config) -> toml::Table {
     entries.map(|entry| (entry.name.to_string(), toml_value(&entry.value))).collect()
 }
 
+/// The options that are not the defaults.
+fn chosen(descriptor: &Descriptor, options: &Config) -> toml::Table {
+    let is_default = |name: &str, value: &toml::Value| {
+        let declared = descriptor.options.iter().find(|option| option.name == name);
+        declared.is_some_and(|option| toml_value(&option.default.into()) == *value)
+    };
+    option_table(options).into_iter().filter(|(name, value)| !is_default(name, value)).collect()
+}
+
 fn toml_value(value: &ConfigValue) -> toml::Value {
     match value {
         ConfigValue::Bool(value) => toml::Value::Boolean(*value),
@@ -218,7 +227,7 @@ impl FormatPlugin {
             let hint = format!("write `{id}` for the default variant");
             keyed(Diagnostic::config(format!("format `{name}` at `{key}`: {id} {why}")).hint(hint))
         })?;
-        let found = registry.load(PluginKind::FORMAT, id, name).map_err(keyed)?;
+        let found = registry.load(PluginKind::FORMAT, (id, name), &toml::Table::new()).map_err(keyed)?;
         let identity = Identity::new(&found, name);
         let made = identity.make(|| found.library.format_object(id, &config));
         // A format's only option is its variant.
@@ -277,8 +286,10 @@ impl OptimizerPlugin {
     /// The name or an option is unknown or wrong, or the plugin refuses.
     pub fn make(registry: &Registry, name: &str, table: OptionTable<'_>) -> Result<Self, KeyedDiagnostic> {
         let keyed = |diagnostic| (format!("{}.name", table.key), diagnostic);
-        let config = resolve(registry.describe(PluginKind::OPTIMIZER, name).map_err(keyed)?, table)?;
-        let found = registry.load(PluginKind::OPTIMIZER, name, name).map_err(keyed)?;
+        let descriptor = registry.describe(PluginKind::OPTIMIZER, name).map_err(keyed)?;
+        let config = resolve(descriptor, table)?;
+        let chosen = chosen(descriptor, &config);
+        let found = registry.load(PluginKind::OPTIMIZER, (name, name), &chosen).map_err(keyed)?;
         let identity = Identity::new(&found, name);
         let made = identity.make(|| found.library.optimizer_object(name, &config));
         let object = identity.make_failure(made, Some(table.key)).map_err(keyed)?;
@@ -311,8 +322,10 @@ impl SinkPlugin {
     /// The name or an option is unknown or wrong, or the plugin refuses.
     pub fn make(registry: &Registry, name: &str, table: OptionTable<'_>) -> Result<Self, KeyedDiagnostic> {
         let keyed = |diagnostic| (format!("{}.name", table.key), diagnostic);
-        let config = resolve(registry.describe(PluginKind::SINK, name).map_err(keyed)?, table)?;
-        let found = registry.load(PluginKind::SINK, name, name).map_err(keyed)?;
+        let descriptor = registry.describe(PluginKind::SINK, name).map_err(keyed)?;
+        let config = resolve(descriptor, table)?;
+        let chosen = chosen(descriptor, &config);
+        let found = registry.load(PluginKind::SINK, (name, name), &chosen).map_err(keyed)?;
         let identity = Identity::new(&found, name);
         let made = identity.make(|| found.library.sink_object(name, &config));
         let object = identity.make_failure(made, Some(table.key)).map_err(keyed)?;

@@ -116,13 +116,19 @@ impl Registry {
     }
 
     /// A plugin with its loaded library. `name` is that of the run file: `id`, for a format possibly with a variant.
+    /// `options` are the run's that are not the defaults.
     ///
     /// # Errors
     /// As [`Self::describe`]; the user does not trust the library; the plugin fails the quick checks; the library is
     /// refused.
-    pub fn load(&self, kind: PluginKind, id: &str, name: &str) -> Result<Found<'_>, Diagnostic> {
+    pub fn load(
+        &self,
+        kind: PluginKind,
+        (id, name): (&str, &str),
+        options: &toml::Table,
+    ) -> Result<Found<'_>, Diagnostic> {
         let (entry, _) = self.entry(kind, id)?;
-        let checked = entry.vet(kind, name, self.check)?;
+        let checked = entry.vet((kind, name), options, self.check)?;
         let library = entry.load()?;
         let descriptor = library.info.find(kind, id).ok_or_else(|| self.unknown(kind, id))?;
         Ok(Found { library, descriptor, checked })
@@ -214,14 +220,19 @@ impl Entry {
     }
 
     /// Checks that its code may run, and that one of its plugins passes the quick checks.
-    fn vet(&self, kind: PluginKind, name: &str, check: PluginCheckChoice) -> Result<Checked, Diagnostic> {
+    fn vet(
+        &self,
+        plugin: (PluginKind, &str),
+        options: &toml::Table,
+        check: PluginCheckChoice,
+    ) -> Result<Checked, Diagnostic> {
         let Some(vet) = vet::installed() else { return Ok(Checked::Unchecked) };
         let LibraryInfo { path, sha256, identity, .. } = &self.info;
         let candidate = Candidate { named: &self.named, path, sha256, identity };
         // A file without code needs no trust.
         let allowed = if is_format_file(path) { Ok(()) } else { vet.allow(candidate) };
         let vetted = allowed.and_then(|()| match check {
-            PluginCheckChoice::Quick => vet.check(candidate, kind, name),
+            PluginCheckChoice::Quick => vet.check(candidate, plugin, options),
             PluginCheckChoice::None => Ok(Checked::Unchecked),
         });
         vetted.map_err(|refusal| refusal.at(path.display()))

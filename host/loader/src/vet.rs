@@ -39,12 +39,18 @@ pub trait TrustPolicy: Send + Sync {
     /// The library is refused, ends its process, or takes too long.
     fn describe(&self, library: Candidate<'_>) -> Result<Notes, Diagnostic>;
 
-    /// Runs the quick checks of a plugin in another process, unless this library has a record of passing them. `name`
-    /// is that of a run file: a format's may have a variant.
+    /// Runs the quick checks of a plugin in another process, with its default options and with those of a run, unless
+    /// this library has a record of passing them. The name is that of a run file: a format's may have a variant.
+    /// `options` are those that are not the defaults; options that the plugin refuses are not a failed check.
     ///
     /// # Errors
     /// The plugin fails a check, ends its process, or takes too long.
-    fn check(&self, library: Candidate<'_>, kind: PluginKind, name: &str) -> Result<Checked, Diagnostic>;
+    fn check(
+        &self,
+        library: Candidate<'_>,
+        plugin: (PluginKind, &str),
+        options: &toml::Table,
+    ) -> Result<Checked, Diagnostic>;
 }
 
 /// The result of a plugin's quick checks before it was used.

@@ -1,205 +1,31 @@
-//! One check, all quick checks, or a description of a library, in a separate process: the child's side and its
-//! parent's.
-//!
-//! The verdict is passed in a file, because standard output is reserved: a plugin that writes to it would corrupt the
-//! host's output, so any output is a fault.
+//! A check, all quick checks, or a description of a library, in a separate process: the parent's side.
 
 use std::{
     env, fs,
     io::{self, Read, Seek},
     os::unix::process::ExitStatusExt,
-    path::{Path, PathBuf},
-    process::{Child, Command, ExitCode, ExitStatus, Stdio},
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-use crate::ffi;
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_conformance::{
-    Check, CheckResult, Subject,
-    lifecycle::{self, Lifecycle},
-    optimizers::{self, OptimizerSubject},
-    sinks::{self, SinkSubject},
-    subject_names,
-};
-use altgrad_loader::{LibraryInfo, LoadedLibrary, instance::config_value, notes::Notes};
-use altgrad_plugin_api::{Config, ConfigValue, PluginKind};
-use clap::Args;
 
 use super::{
     folders::Folders,
     leaks_and_locale,
-    protocol::{Asked, Contents, Verdict},
-    surroundings::Surroundings,
+    protocol::{self, Asked, Verdict},
 };
 
 /// The time between two polls of a child.
 const POLL: Duration = Duration::from_millis(5);
-/// Stands for all quick checks.
-const QUICK: &str = "quick";
 /// Bytes of output after which a child is stopped.
 const MOST_OUTPUT: u64 = 1 << 20;
 /// The prefix of the fault of a child that took too long.
-pub(super) const HUNG: &str = "hung";
+pub(super) const HUNG: &str = "hung: ";
 /// Characters of output that are shown.
 const SHOWN_OUTPUT: usize = 200;
-
-/// `altgrad-host plugins check-one`: not for people.
-#[derive(Debug, Args)]
-pub(crate) struct OneArgs {
-    /// The library.
-    path: PathBuf,
-    /// The file to write the answer to.
-    answer: PathBuf,
-    /// Kind, plugin and check; without them the library is only loaded.
-    #[arg(num_args = 3)]
-    check: Vec<String>,
-    /// Options of a sink.
-    #[arg(long)]
-    set: Vec<String>,
-    /// The first seed of random checks.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-    /// Sets the process's locale to what the environment says, as any library in it may.
-    #[arg(long)]
-    adopt_locale: bool,
-    /// The sha256 that the library must have.
-    #[arg(long)]
-    sha256: Option<String>,
-    /// Answers with what the library says about its plugins.
-    #[arg(long)]
-    describe: bool,
-}
-
-/// The child's side.
-pub(crate) fn run(args: &OneArgs) -> Result<ExitCode, Diagnostic> {
-    if args.adopt_locale {
-        ffi::adopt_locale();
-    }
-    let unseen = |error| Diagnostic::run(format!("cannot inspect the process ({error})"));
-    let surroundings = Surroundings::now().map_err(unseen)?;
-    let library = LoadedLibrary::load(&args.path, args.sha256.as_deref())?;
-    let answer = match args.check.as_slice() {
-        _ if args.describe => {
-            let LibraryInfo { build, descriptors, .. } = library.info;
-            Notes { build, descriptors }.to_json()
-        }
-        [kind, plugin, check] => {
-            let found = put_through(library, [kind, plugin, check], args);
-            // A changed environment comes first: it may be the reason of a wrong result.
-            match (surroundings.changed(), found) {
-                (Some(changed), Ok(Answer::Lifecycle(_))) => {
-                    serde_json::to_string(&leaks_and_locale::fingerprint(Err(changed)))
-                }
-                (Some(changed), _) => serde_json::to_string(&Verdict::Failed(changed)),
-                (None, Ok(Answer::Outcome(outcome))) => serde_json::to_string(&verdict(outcome)),
-                (None, Ok(Answer::Lifecycle(life))) => {
-                    serde_json::to_string(&leaks_and_locale::fingerprint(life))
-                }
-                (None, Err(fault)) => serde_json::to_string(&Verdict::Failed(fault)),
-            }
-        }
-        _ => match surroundings.changed() {
-            Some(changed) => {
-                return Err(Diagnostic::plugin(format!("the library {changed} when it was loaded")));
-            }
-            None => serde_json::to_string(&contents(&library)),
-        },
-    };
-    let written = answer.map_err(io::Error::from).and_then(|answer| fs::write(&args.answer, answer));
-    written.map_err(|error| Diagnostic::run(format!("cannot write the answer ({error})")))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn contents(library: &LoadedLibrary) -> Contents {
-    let info = &library.info;
-    let of = |kind: PluginKind| info.descriptors.iter().filter(move |descriptor| descriptor.kind == kind);
-    let ids = |kind: PluginKind| of(kind).map(|descriptor| descriptor.id.to_string()).collect();
-    Contents {
-        library: info.path.display().to_string(),
-        sha256: info.sha256.clone(),
-        formats: of(PluginKind::FORMAT).flat_map(subject_names).collect(),
-        optimizers: ids(PluginKind::OPTIMIZER),
-        sinks: ids(PluginKind::SINK),
-    }
-}
-
-/// The request to a subject.
-enum Answer {
-    Outcome(CheckResult),
-    Lifecycle(Lifecycle),
-}
-
-fn verdict(outcome: CheckResult) -> Verdict {
-    match outcome {
-        Ok(altgrad_conformance::Verdict::Passed) => Verdict::Ok,
-        Ok(altgrad_conformance::Verdict::Skipped(why)) => Verdict::Skipped(why),
-        Err(fault) => Verdict::Failed(fault),
-    }
-}
-
-fn put_through(
-    library: LoadedLibrary,
-    [kind, plugin, check]: [&str; 3],
-    args: &OneArgs,
-) -> Result<Answer, String> {
-    let id = plugin.split(':').next().unwrap_or(plugin).to_string();
-    let found =
-        library.info.descriptors.iter().find(|found| found.kind.to_string() == kind && found.id == id);
-    let descriptor = found.copied().ok_or_else(|| format!("the library has no {kind} `{id}`"))?;
-    match descriptor.kind {
-        PluginKind::FORMAT => {
-            let make = move |config: &Config| library.format_object(&id, config);
-            let subject = Subject::new(descriptor, plugin, make)?.with_seed(args.seed);
-            answer(
-                (altgrad_conformance::checks(), altgrad_conformance::QUICK),
-                check,
-                &subject,
-                lifecycle::of_format,
-            )
-        }
-        PluginKind::OPTIMIZER => {
-            let make = move |config: &Config| library.optimizer_object(&id, config);
-            let subject = OptimizerSubject::new(descriptor, make)?.with_seed(args.seed);
-            answer((optimizers::checks(), optimizers::QUICK), check, &subject, lifecycle::of_optimizer)
-        }
-        PluginKind::SINK => {
-            let options = args.set.iter().map(|set| option(set)).collect::<Result<Vec<_>, String>>()?;
-            let make = move |config: &Config| library.sink_object(&id, config);
-            let subject = SinkSubject::new(descriptor, options, args.seed, make)?;
-            answer((sinks::checks(), sinks::QUICK), check, &subject, lifecycle::of_sink)
-        }
-        other => Err(format!("there is no suite for plugins of {other}")),
-    }
-}
-
-fn answer<S>(
-    (checks, quick): (&[Check<S>], &[&str]),
-    name: &str,
-    subject: &S,
-    life: fn(&S) -> Lifecycle,
-) -> Result<Answer, String> {
-    Ok(match checks.iter().find(|check| check.name == name) {
-        Some(check) => Answer::Outcome((check.run)(subject)),
-        None if name == QUICK => Answer::Outcome(altgrad_conformance::run_named(checks, quick, subject)),
-        None if name == leaks_and_locale::LIFE => Answer::Lifecycle(life(subject)),
-        None if name == leaks_and_locale::LEAKS.0 => {
-            Answer::Outcome(leaks_and_locale::leaks(|| life(subject)))
-        }
-        None => return Err(format!("there is no check `{name}`")),
-    })
-}
-
-/// An option from `KEY=VALUE`, the value TOML or a bare word.
-fn option(text: &str) -> Result<(String, ConfigValue), String> {
-    let (key, value) = text.split_once('=').ok_or_else(|| format!("`--set {text}` is not KEY=VALUE"))?;
-    let parsed: Option<toml::Table> = toml::from_str(&format!("value = {value}")).ok();
-    let parsed = parsed.and_then(|mut table| table.remove("value"));
-    let value = parsed.unwrap_or_else(|| toml::Value::String(value.into()));
-    let value = config_value(&value).ok_or_else(|| format!("`--set {text}`: no option is of that type"))?;
-    Ok((key.to_string(), value))
-}
 
 /// The end of a child process.
 #[derive(Debug)]
@@ -209,6 +35,8 @@ pub(super) struct Ended {
     /// Wall time.
     pub seconds: f64,
     stopped: Option<String>,
+    /// The quick check that was running at its end.
+    pub(super) running: Option<String>,
     /// Files that it left in its folders.
     left: Option<String>,
     status: ExitStatus,
@@ -228,26 +56,6 @@ pub(crate) fn describe(path: &Path, sha256: &str, timeout: Duration) -> Result<S
         (Some(fault), _) => Err(Diagnostic::plugin(format!("plugin library refused: {fault}"))
             .hint("remove the file, or build it again; `altgrad-host plugins check` says more")),
     }
-}
-
-/// Runs the quick checks on a plugin, all in one child; returns the failed check, if there is one.
-///
-/// # Errors
-/// No child can be started.
-pub(crate) fn quick(
-    path: &Path,
-    sha256: &str,
-    kind: PluginKind,
-    name: &str,
-    timeout: Duration,
-) -> Result<Option<String>, Diagnostic> {
-    let asked =
-        Asked { sha256, kind, plugin: name, check: QUICK, set: &[], seed: 0, locale: &[], variables: &[] };
-    let (verdict, _) = spawn(path, asked, timeout)?.verdict();
-    Ok(match verdict {
-        Verdict::Failed(why) => Some(why),
-        Verdict::Ok | Verdict::Skipped(_) => None,
-    })
 }
 
 /// Loads the library, whose sha256 must be `sha256` if one is given, in a child.
@@ -294,6 +102,7 @@ fn start(
 ) -> Result<Ended, Diagnostic> {
     let run = || -> io::Result<Ended> {
         let answer = folders.beside().join("answer");
+        let running = protocol::running(&answer);
         fs::write(&answer, "")?;
         let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let mut command = Command::new(env::current_exe()?);
@@ -326,8 +135,9 @@ fn start(
         let status = child.wait()?;
         let seconds = begun.elapsed().as_secs_f64();
         let answer = Some(fs::read_to_string(&answer)?).filter(|answer| !answer.is_empty());
+        let running = fs::read_to_string(&running).ok();
         let (stdout, stderr) = (output(&mut stdout)?, output(&mut stderr)?);
-        Ok(Ended { answer, seconds, stopped, left: folders.left()?, status, stdout, stderr })
+        Ok(Ended { answer, seconds, stopped, running, left: folders.left()?, status, stdout, stderr })
     };
     run().map_err(|error| cannot_run(&error))
 }
@@ -358,7 +168,7 @@ fn watch(
             return Ok(Some(if flooded {
                 format!("wrote more than {} MiB of output", MOST_OUTPUT >> 20)
             } else {
-                format!("{HUNG}: not done after {} s", timeout.as_secs())
+                format!("{HUNG}not done after {} s", timeout.as_secs())
             }));
         }
         thread::sleep(POLL);

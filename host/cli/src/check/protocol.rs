@@ -1,7 +1,17 @@
 //! The messages between the parent and its children.
 
+use std::path::{Path, PathBuf};
+
 use altgrad_plugin_api::PluginKind;
 use serde::{Deserialize, Serialize};
+
+/// The name of all quick checks together.
+pub(super) const QUICK: &str = "quick";
+
+/// The file, beside a child's answer, that names the quick check that is running.
+pub(super) fn running(answer: &Path) -> PathBuf {
+    answer.with_extension("running")
+}
 
 /// A variable of the environment and its value; none: it is not set.
 pub(super) type Variable = (&'static str, Option<&'static str>);
@@ -42,5 +52,6 @@ pub(super) struct Contents {
 pub(super) enum Verdict {
     Ok,
     Skipped(String),
+    Warned(String),
     Failed(String),
 }

@@ -1,5 +1,7 @@
 //! The report of `plugins check`: a line a check as they come in, or one JSON object at the end.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use altgrad_base::{diagnostic::Diagnostic, println};
 use serde::Serialize;
 
@@ -21,12 +23,29 @@ pub(super) struct Line {
     pub(super) replay: Option<String>,
 }
 
+impl Line {
+    fn plugin(&self) -> &str {
+        self.plugin.as_deref().unwrap_or("library")
+    }
+}
+
+/// The place of the panic that a failure names: `src/lib.rs:12:9`.
+fn panic_place(why: &str) -> Option<&str> {
+    let (_, panic) = why.split_once("panicked in `")?;
+    let (_, place) = panic.split_once("` at ")?;
+    place.split_once(": ").map(|(place, _)| place)
+}
+
 /// The lines so far.
 #[derive(Debug)]
 pub(super) struct Report {
     json: bool,
     contents: Option<(String, String)>,
     lines: Vec<Line>,
+    /// Places of panics that a line has shown.
+    panics: BTreeSet<String>,
+    /// Checks of the last plugin that failed by those again, by place.
+    again: BTreeMap<String, Vec<&'static str>>,
     not_run: usize,
 }
 
@@ -39,13 +58,21 @@ struct Json<'a> {
     passed: usize,
     failed: usize,
     skipped: usize,
-    /// Checks that were skipped because others hung.
+    warnings: usize,
+    /// Checks that were skipped because others were not done in time.
     not_run: usize,
 }
 
 impl Report {
     pub(super) fn new(json: bool) -> Self {
-        Self { json, contents: None, lines: Vec::new(), not_run: 0 }
+        Self {
+            json,
+            contents: None,
+            lines: Vec::new(),
+            panics: BTreeSet::new(),
+            again: BTreeMap::new(),
+            not_run: 0,
+        }
     }
 
     /// The library is loaded: which it is.
@@ -56,24 +83,49 @@ impl Report {
     /// One more check is done.
     pub(super) fn add(&mut self, line: Line) {
         if !self.json {
-            let verdict = match &line.verdict {
-                Verdict::Ok => "ok".to_string(),
-                Verdict::Skipped(why) => format!("skipped: {why}"),
-                Verdict::Failed(why) => format!("FAILED: {why}"),
-            };
-            println!("{:<12} {:<24} {verdict}", line.plugin.as_deref().unwrap_or("library"), line.check);
-            if let Some(replay) = &line.replay {
-                println!("{:<12} {:<24} again: {replay}", "", "");
-            }
+            self.print(&line);
         }
         self.lines.push(line);
+    }
+
+    fn print(&mut self, line: &Line) {
+        if self.lines.last().is_some_and(|last| last.plugin != line.plugin) {
+            self.print_panics_again();
+        }
+        let verdict = match &line.verdict {
+            Verdict::Ok => "ok".to_string(),
+            Verdict::Skipped(why) => format!("skipped: {why}"),
+            Verdict::Warned(why) => format!("WARNING: {why}"),
+            Verdict::Failed(why) => {
+                let place = panic_place(why).map(str::to_owned);
+                if let Some(place) = place.filter(|place| !self.panics.insert(place.clone())) {
+                    self.again.entry(place).or_default().push(line.check);
+                    return;
+                }
+                format!("FAILED: {why}")
+            }
+        };
+        println!("{:<12} {:<24} {verdict}", line.plugin(), line.check);
+        if let Some(replay) = &line.replay {
+            println!("{:<12} {:<24} again: {replay}", "", "");
+        }
+    }
+
+    /// One line for all checks of a plugin that failed by a panic that was shown before.
+    fn print_panics_again(&mut self) {
+        let plugin = self.lines.last().map_or("", Line::plugin);
+        for (place, checks) in std::mem::take(&mut self.again) {
+            let count = format!("{} more", checks.len());
+            println!("{plugin:<12} {count:<24} FAILED: panicked at {place} again: {}", checks.join(", "));
+        }
     }
 
     /// Skips that number of checks.
     pub(super) fn stopped(&mut self, not_run: usize) {
         self.not_run = not_run;
+        self.print_panics_again();
         if not_run > 0 && !self.json {
-            println!("stopped: three checks hung, and the other {not_run} were not run");
+            println!("stopped: three checks were not done in time, and the other {not_run} were not run");
         }
     }
 
@@ -82,21 +134,48 @@ impl Report {
     }
 
     /// Prints the remaining lines; returns whether any check failed.
-    pub(super) fn close(&self) -> Result<bool, Diagnostic> {
+    pub(super) fn close(&mut self) -> Result<bool, Diagnostic> {
+        self.print_panics_again();
         let passed = self.count(|verdict| matches!(verdict, Verdict::Ok));
         let failed = self.count(|verdict| matches!(verdict, Verdict::Failed(_)));
         let skipped = self.count(|verdict| matches!(verdict, Verdict::Skipped(_)));
+        let warnings = self.count(|verdict| matches!(verdict, Verdict::Warned(_)));
         if self.json {
             let (library, sha256) =
                 self.contents.as_ref().map(|(library, sha256)| (library.as_str(), sha256.as_str())).unzip();
-            let json =
-                Json { library, sha256, checks: &self.lines, passed, failed, skipped, not_run: self.not_run };
+            let json = Json {
+                library,
+                sha256,
+                checks: &self.lines,
+                passed,
+                failed,
+                skipped,
+                warnings,
+                not_run: self.not_run,
+            };
             let text = serde_json::to_string_pretty(&json)
                 .map_err(|error| Diagnostic::run(format!("cannot write the report ({error})")))?;
             println!("{text}");
         } else {
-            println!("{} checks: {passed} passed, {failed} failed, {skipped} skipped", self.lines.len());
+            let warned = if warnings > 0 { format!(", {warnings} with a warning") } else { String::new() };
+            let all = self.lines.len();
+            println!("{all} checks: {passed} passed, {failed} failed, {skipped} skipped{warned}");
         }
         Ok(failed > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::panic_place;
+
+    #[test]
+    fn a_panic_is_known_by_its_place() {
+        let first = "step 3: `log` failed: panicked in `log` at src/lib.rs:4:5: index 3: out of range";
+        assert_eq!(panic_place(first), Some("src/lib.rs:4:5"));
+        let later =
+            "`state` failed: `state` was called after the plugin panicked: panicked in `log` at a.rs:1:2: b";
+        assert_eq!(panic_place(later), Some("a.rs:1:2"));
+        assert_eq!(panic_place("hung: not done after 2 s"), None);
     }
 }

@@ -23,7 +23,7 @@ use altgrad_loader::{
 use altgrad_plugin_api::PluginKind;
 use clap::Args;
 
-use crate::check::child;
+use crate::check::{child, late};
 use records::{Records, Refused};
 
 /// Time for a library to describe its plugins.
@@ -131,14 +131,36 @@ impl TrustPolicy for Vetting {
         }
     }
 
-    fn check(&self, library: Candidate<'_>, kind: PluginKind, name: &str) -> Result<Checked, Diagnostic> {
-        let plugin = format!("{kind} {name}");
+    fn check(
+        &self,
+        library: Candidate<'_>,
+        (kind, name): (PluginKind, &str),
+        options: &toml::Table,
+    ) -> Result<Checked, Diagnostic> {
+        let set: Vec<String> = options.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        // First as it is by default, then with the run's options.
+        match self.check_with(library, (kind, name), &[])? {
+            Checked::Passed if !set.is_empty() => self.check_with(library, (kind, name), &set),
+            checked => Ok(checked),
+        }
+    }
+}
+
+impl Vetting {
+    fn check_with(
+        &self,
+        library: Candidate<'_>,
+        (kind, name): (PluginKind, &str),
+        set: &[String],
+    ) -> Result<Checked, Diagnostic> {
+        let with = if set.is_empty() { String::new() } else { format!(" with {}", set.join(", ")) };
+        let plugin = format!("{kind} {name}{with}");
         let host = records::host();
         if self.records.read(library.identity).has_passed(&host, &plugin) {
             return Ok(Checked::Passed);
         }
         let path = library.path.display();
-        let failed = match child::quick(library.path, library.sha256, kind, name, CHECKS) {
+        let failed = match late::quick(library.path, library.sha256, (kind, name), set, CHECKS) {
             Ok(failed) => failed,
             Err(error) => {
                 eprintln!("warning: {kind} plugin `{name}` of {path} is not checked: {}", error.message);
@@ -152,14 +174,13 @@ impl TrustPolicy for Vetting {
                 // The command has a run file.
                 hint += "; `plugins.check = \"none\"` uses it all the same";
             }
-            return Err(Diagnostic::plugin(format!("{kind} plugin `{name}` fails a check: {why}")).hint(hint));
+            let message = format!("{kind} plugin `{name}`{with} fails a check: {why}");
+            return Err(Diagnostic::plugin(message).hint(hint));
         }
         self.keep(library, |record| record.passes(&host, &plugin));
         Ok(Checked::Passed)
     }
-}
 
-impl Vetting {
     /// Stores a result. If that fails, the check is repeated next time, which takes a second and changes nothing.
     fn keep(&self, library: Candidate<'_>, change: impl FnOnce(&mut records::Record)) {
         let _ = self.records.change(library.identity, change);

@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 /// Builds of the host whose checks are remembered of a library.
 const HOSTS: usize = 4;
 
+/// Plugins, and plugins with options of a run, that are remembered of a library for each build of the host.
+const PLUGINS: usize = 256;
+
 /// The folder of records.
 pub(super) struct Records {
     /// None if the environment names no home.
@@ -29,7 +32,7 @@ pub(super) struct Record {
     /// The reason why it could not describe its plugins to a build of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) refused: Option<Refused>,
-    /// Plugins that passed the quick checks, by build of the host, the latest last.
+    /// Plugins that passed the quick checks, also with the options of a run, by build of the host, the latest last.
     pub(super) passed: Vec<Passed>,
 }
 
@@ -55,7 +58,11 @@ impl Record {
     pub(super) fn passes(&mut self, host: &str, plugin: &str) {
         match self.passed.iter_mut().find(|passed| passed.host == host) {
             Some(passed) if passed.plugins.iter().any(|known| known == plugin) => {}
-            Some(passed) => passed.plugins.push(plugin.into()),
+            Some(passed) => {
+                passed.plugins.push(plugin.into());
+                let older = passed.plugins.len().saturating_sub(PLUGINS);
+                passed.plugins.drain(..older);
+            }
             None => self.passed.push(Passed { host: host.into(), plugins: vec![plugin.into()] }),
         }
         let older = self.passed.len().saturating_sub(HOSTS);

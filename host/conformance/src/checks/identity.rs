@@ -87,7 +87,7 @@ fn no_panic(
 }
 
 /// The choices and limits of an option.
-fn allowed_values(option: &OptionSpec) -> Vec<ConfigValue> {
+pub(crate) fn allowed_values(option: &OptionSpec) -> Vec<ConfigValue> {
     let limits = [option.min, option.max].into_iter().filter(|limit| limit.is_finite());
     match option.default {
         OptionDefault::Bool(_) => vec![ConfigValue::Bool(false), ConfigValue::Bool(true)],

@@ -47,7 +47,7 @@ pub(super) fn scope_of(object: &OptimizerObject, name: &str, shape: &[u64]) -> R
 
 /// A grid that weights are rounded to.
 #[derive(Debug, Clone)]
-pub(super) struct TestGrid {
+pub(crate) struct TestGrid {
     spec: FormatSpec,
     /// More than any parameter of the suite has blocks.
     pairs: Vec<[f32; 2]>,
@@ -66,7 +66,7 @@ impl TestGrid {
 
 /// Grids that weights are rounded to: none, even, floating, powers of two, a decode table; with one scale, and with one
 /// for each block.
-pub(super) fn grids() -> Result<Vec<Option<TestGrid>>, String> {
+pub(crate) fn grids() -> Result<Vec<Option<TestGrid>>, String> {
     let table = [-1.0, -0.5, -0.25, -0.0625, 0.0, 0.125, 0.5, 1.0];
     let mut specs = vec![FormatSpec::Table(table.into_iter().collect())];
     for (e, m, domain) in [(1, 6, Domain::FIN), (4, 3, Domain::FN), (7, 0, Domain::FIN)] {
@@ -97,7 +97,7 @@ pub(super) fn cases_on_grids<'a>(
 }
 
 /// The rule for a parameter on a grid whose scales are not known yet; `None` if the optimizer cannot update it.
-pub(super) fn rule_of(
+pub(crate) fn rule_of(
     object: &OptimizerObject,
     (name, shape): (&str, &[u64]),
     grid: Option<&TestGrid>,
@@ -111,14 +111,14 @@ pub(super) fn rule_of(
 }
 
 /// Random numbers between -1 and 1.
-pub(super) fn numbers(seed: u64, count: usize) -> Vec<f32> {
+pub(crate) fn numbers(seed: u64, count: usize) -> Vec<f32> {
     let mut random = Random(seed);
     (0..count).map(|_| (2.0 * random.unit() - 1.0) as f32).collect()
 }
 
 /// A parameter with its states, between steps.
 #[derive(Debug, Clone)]
-pub(super) struct Param<'a> {
+pub(crate) struct Param<'a> {
     pub(super) name: &'a str,
     pub(super) shape: &'a [u64],
     pub(super) values: Vec<f32>,
@@ -128,7 +128,7 @@ pub(super) struct Param<'a> {
 }
 
 impl<'a> Param<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         object: &OptimizerObject,
         name: &'a str,
         shape: &'a [u64],
@@ -141,7 +141,7 @@ impl<'a> Param<'a> {
         Ok(Self { name, shape, values: numbers(7, len), states, grid, scope })
     }
 
-    pub(super) fn scope(&self) -> Scope {
+    pub(crate) fn scope(&self) -> Scope {
         self.scope
     }
 
@@ -152,7 +152,7 @@ impl<'a> Param<'a> {
     }
 
     /// One step, in one call.
-    pub(super) fn step(
+    pub(crate) fn step(
         &mut self,
         object: &OptimizerObject,
         grad: &[f32],

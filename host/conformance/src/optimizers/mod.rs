@@ -6,6 +6,7 @@
 //! optimizer asks for services, with [`plain`](altgrad_plugin_api::services::plain) ones.
 
 mod call;
+mod choices;
 mod memory;
 mod steps;
 mod subject;
@@ -13,7 +14,8 @@ mod subject;
 use altgrad_plugin_api::{DType, PluginKind, Scope, StateRole};
 
 use crate::{Check, CheckResult, Verdict, checks::identity};
-use call::{CASES, grids, rule_of, states_of};
+use call::{CASES, states_of};
+pub(crate) use call::{Param, grids, numbers, rule_of};
 pub(crate) use steps::all_steps;
 pub use subject::OptimizerSubject;
 
@@ -38,6 +40,7 @@ pub fn checks() -> &'static [Check<OptimizerSubject>] {
         [parts, steps::parts, "where elements step alone, parts give the bits that the whole gives"]
         [not_finite, steps::not_finite, "NaN and infinities end in numbers or errors, never in a panic; NaN is not hidden"]
         [shapes, steps::shapes, "no element, one element, and shapes of any rank"]
+        [choices, choices::choices, "steps with every declared choice of an option are as those by default; none panics at a limit"]
         [random_steps, steps::random_steps, "random shapes, gradients, grids and parts: finite, and the same twice; failures name the seed"]
         [memory, memory::memory, "between guard pages: it reads and writes nothing beside its arguments, nor writes to the gradient"]
         [endurance, memory::endurance, "120,000 steps of an instance succeed"]
@@ -56,10 +59,14 @@ pub const QUICK: &[&str] = &[
     "parts",
     "not_finite",
     "shapes",
+    "choices",
     "random_steps",
     "wrong_lengths",
     "repeatable",
 ];
+
+/// Checks of an optimizer with the options of a run. None judges the values of an update, which the options determine.
+pub const WITH_OPTIONS: &[&str] = &["states", "scope", "rule", "parts", "repeatable"];
 
 /// The check of that name.
 #[must_use]

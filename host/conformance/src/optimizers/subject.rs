@@ -1,17 +1,21 @@
 //! The optimizer under test, and its constructor.
 
-use altgrad_plugin_api::{Config, Descriptor, PluginError, abi::OptimizerObject};
+use std::sync::Arc;
 
-use crate::subject::said;
+use altgrad_plugin_api::{Config, ConfigValue, Descriptor, PluginError, abi::OptimizerObject};
+
+use crate::subject::{Given, said};
 
 /// The constructor of an optimizer, as the host has it.
 type Make = dyn Fn(&Config) -> Result<OptimizerObject, PluginError> + Send + Sync;
 
-/// The subject of the checks: an optimizer with its default options.
+/// The subject of the checks: an optimizer and its options.
 pub struct OptimizerSubject {
     pub(super) descriptor: Descriptor,
+    /// Options that are not the defaults.
+    pub(super) given: Given,
     config: Config,
-    make: Box<Make>,
+    make: Arc<Make>,
     pub(super) seed: u64,
 }
 
@@ -23,7 +27,7 @@ impl std::fmt::Debug for OptimizerSubject {
 }
 
 impl OptimizerSubject {
-    /// The optimizer that describes itself so, made by `make`.
+    /// The optimizer that describes itself so, made by `make`, with its default options.
     ///
     /// # Errors
     /// A default of its options is not allowed.
@@ -33,7 +37,21 @@ impl OptimizerSubject {
     ) -> Result<Self, String> {
         let config = Config::resolve(&descriptor.options, [])
             .map_err(|fault| format!("the default of `{}` {}", fault.key, fault.message))?;
-        Ok(Self { descriptor, config, make: Box::new(make), seed: 0 })
+        Ok(Self { descriptor, given: Vec::new(), config, make: Arc::new(make), seed: 0 })
+    }
+
+    /// The same with these options beside those that it has.
+    ///
+    /// # Errors
+    /// There is no such option, or the value is not allowed.
+    pub fn with_options(
+        &self,
+        options: impl IntoIterator<Item = (String, ConfigValue)>,
+    ) -> Result<Self, String> {
+        let given: Given = self.given.iter().cloned().chain(options).collect();
+        let config = Config::resolve(&self.descriptor.options, given.clone())
+            .map_err(|fault| format!("option `{}` {}", fault.key, fault.message))?;
+        Ok(Self { given, config, make: self.make.clone(), ..*self })
     }
 
     /// The same; random checks begin with `seed`.
@@ -47,8 +65,16 @@ impl OptimizerSubject {
         (self.make)(config)
     }
 
-    /// An instance with the default options.
-    pub(super) fn instance(&self) -> Result<OptimizerObject, String> {
+    /// Makes an instance and drops it.
+    ///
+    /// # Errors
+    /// The plugin's own error.
+    pub fn try_out(&self) -> Result<(), PluginError> {
+        self.construct(&self.config).map(drop)
+    }
+
+    /// An instance.
+    pub(crate) fn instance(&self) -> Result<OptimizerObject, String> {
         self.construct(&self.config).map_err(|error| said("new", &error))
     }
 }

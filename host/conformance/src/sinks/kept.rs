@@ -1,8 +1,8 @@
 //! Checks that a sink keeps its input: every value of every row, with all digits.
 //!
-//! Files are read without knowing their layout. Each value differs from all others in its first digits, so a number in
-//! a file that is close to one that was logged is that one. A sink whose files hold no such numbers, because it sends
-//! them elsewhere or writes them in a form of its own, is skipped.
+//! Files are read without knowing their layout, as text, and as f32 and f64 at any byte. Each value differs from all
+//! others in its first digits, so a number in a file that is close to one that was logged is that one. If files hold no
+//! such numbers, because a sink sends them elsewhere or writes them in a form of its own, a warning says so.
 
 use std::{collections::BTreeSet, fs, io, path::Path};
 
@@ -48,6 +48,27 @@ fn values() -> Vec<Logged> {
 }
 
 pub(super) fn kept_values(subject: &SinkSubject) -> CheckResult {
+    rows_and_files(subject, |[_, finished], logged| finished.verdict(logged))
+}
+
+pub(super) fn survives(subject: &SinkSubject) -> CheckResult {
+    rows_and_files(subject, |[logged_only, finished], logged| {
+        let Some(form) = finished.form(logged) else { return Ok(Verdict::Warned(UNSEEN.into())) };
+        let missing = |found: &Found| logged.iter().filter(|one| !found.holds(form, one)).count() as u64;
+        let late = missing(logged_only).saturating_sub(missing(finished));
+        if late <= finished.broken {
+            return Ok(Verdict::Passed);
+        }
+        let of = format!("{late} of {} values are not in the files when `log` returns", logged.len());
+        Err(format!("{of}, only after `state` and `finish`: a crash of the process loses them"))
+    })
+}
+
+/// The verdict on the files of a run of many rows: as they are after the last `log`, and at the end.
+fn rows_and_files(
+    subject: &SinkSubject,
+    verdict: impl FnOnce([&Found; 2], &[Logged]) -> CheckResult,
+) -> CheckResult {
     let logged = values();
     let scratch = subject.scratch()?;
     let mut sink = subject.opened(&scratch)?;
@@ -55,12 +76,23 @@ pub(super) fn kept_values(subject: &SinkSubject) -> CheckResult {
         let values: Vec<(&str, f64)> = row.iter().map(|logged| (logged.metric, logged.value)).collect();
         sink.log(row[0].step, &values)?;
     }
+    let look =
+        || Found::of(&scratch.run()).map_err(|error| format!("the run folder cannot be read ({error})"));
+    let logged_only = look()?;
     sink.state()?;
     sink.finish(RunOutcome::COMPLETED)?;
     drop(sink);
-    let mut found = Found::default();
-    found.look(&scratch.run()).map_err(|error| format!("the run folder cannot be read ({error})"))?;
-    scratch.closed(found.verdict(&logged))
+    scratch.closed(verdict([&logged_only, &look()?], &logged))
+}
+
+/// The warning where nothing can be seen.
+const UNSEEN: &str = "no file of the run folder holds the values in a form that is known: lost and rounded values are not seen";
+
+/// The form in which files hold values.
+#[derive(Clone, Copy)]
+enum Form {
+    Text,
+    Bytes,
 }
 
 /// The numbers of all files.
@@ -68,7 +100,7 @@ pub(super) fn kept_values(subject: &SinkSubject) -> CheckResult {
 struct Found {
     /// Written with digits, by their bits.
     written: BTreeSet<u64>,
-    /// Bits that are four or eight bytes of a binary file.
+    /// Bits that are four or eight bytes of a binary file, the latter in either order.
     singles: BTreeSet<u32>,
     doubles: BTreeSet<u64>,
     /// Values that may be broken by the form of binary logs.
@@ -76,6 +108,12 @@ struct Found {
 }
 
 impl Found {
+    fn of(folder: &Path) -> io::Result<Self> {
+        let mut found = Self::default();
+        found.look(folder)?;
+        Ok(found)
+    }
+
     fn look(&mut self, folder: &Path) -> io::Result<()> {
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
@@ -100,10 +138,9 @@ impl Found {
             self.broken += bytes.len() as u64 / RECORDS + 1;
             for window in bytes.windows(8) {
                 if let Ok(eight) = <[u8; 8]>::try_from(window) {
-                    let double = f64::from_le_bytes(eight);
-                    if (1.0..=2.0).contains(&double) {
-                        self.doubles.insert(double.to_bits());
-                    }
+                    let both = [f64::from_le_bytes(eight), f64::from_be_bytes(eight)];
+                    let numbers = both.into_iter().filter(|double| (1.0..=2.0).contains(double));
+                    self.doubles.extend(numbers.map(f64::to_bits));
                 }
             }
             for four in bytes.windows(4).filter_map(|window| <[u8; 4]>::try_from(window).ok()) {
@@ -115,35 +152,44 @@ impl Found {
         }
     }
 
-    /// True if a written number equals this one except for its last digits. Positive numbers compare like their bits.
-    fn roughly(&self, value: f64) -> bool {
+    /// True if a number of this form equals this one except for its last digits. Positive numbers compare like their
+    /// bits.
+    fn roughly(&self, form: Form, value: f64) -> bool {
         let apart = 0.05 / (3.0 * ROWS as f64);
         let range = (value - apart).to_bits()..=(value + apart).to_bits();
-        self.written.range(range).next().is_some()
+        let numbers = match form {
+            Form::Text => &self.written,
+            Form::Bytes => &self.doubles,
+        };
+        numbers.range(range).next().is_some()
+    }
+
+    /// True if the value is there with all its digits; as f32 if files hold those.
+    fn holds(&self, form: Form, one: &Logged) -> bool {
+        match form {
+            Form::Text => self.written.contains(&one.value.to_bits()),
+            Form::Bytes => {
+                self.singles.contains(&(one.value as f32).to_bits())
+                    || self.doubles.contains(&one.value.to_bits())
+            }
+        }
+    }
+
+    /// The form in which files hold values, if it is known.
+    fn form(&self, logged: &[Logged]) -> Option<Form> {
+        let is_held = |form: Form| {
+            let held = |one: &&Logged| self.roughly(form, one.value) || self.holds(form, one);
+            logged.iter().filter(held).count() as f64 >= HELD * logged.len() as f64
+        };
+        [Form::Text, Form::Bytes].into_iter().find(|&form| is_held(form))
     }
 
     fn verdict(&self, logged: &[Logged]) -> CheckResult {
-        let share = |is: &dyn Fn(&Logged) -> bool| {
-            logged.iter().filter(|one| is(one)).count() as f64 / logged.len() as f64
-        };
-        let in_text = |one: &Logged| self.written.contains(&one.value.to_bits());
-        let in_bytes = |one: &Logged| {
-            self.singles.contains(&(one.value as f32).to_bits())
-                || self.doubles.contains(&one.value.to_bits())
-        };
-        let holds: &dyn Fn(&Logged) -> bool = if share(&|one| self.roughly(one.value)) >= HELD {
-            &in_text
-        } else if share(&in_bytes) >= HELD {
-            &in_bytes
-        } else {
-            return Ok(Verdict::Skipped(
-                "no file of the run folder holds the values in a form that is known".into(),
-            ));
-        };
-        let missing: Vec<&Logged> = logged.iter().filter(|one| !holds(one)).collect();
+        let Some(form) = self.form(logged) else { return Ok(Verdict::Warned(UNSEEN.into())) };
+        let missing: Vec<&Logged> = logged.iter().filter(|one| !self.holds(form, one)).collect();
         match missing.first() {
             Some(first) if missing.len() as u64 > self.broken => {
-                let how = if self.roughly(first.value) { "only rounded" } else { "not there" };
+                let how = if self.roughly(form, first.value) { "only rounded" } else { "not there" };
                 let (step, metric, value) = (first.step, first.metric, first.value);
                 let of = format!("{} of {} values are missing in the files", missing.len(), logged.len());
                 Err(format!("{of}: the first, `{metric}` of step {step}, {value}, is {how}"))

@@ -22,6 +22,7 @@
 //! defaults; effects outside the machine are not checked.
 
 mod calls;
+mod choices;
 mod kept;
 mod resume;
 mod rows;
@@ -29,7 +30,7 @@ mod subject;
 
 pub use subject::SinkSubject;
 
-use crate::{Check, CheckResult, checks::identity, say_if_skipped};
+use crate::{Check, CheckResult, checks::identity, say_if_unseen};
 use altgrad_plugin_api::{PluginKind, Sink};
 
 /// The suite in one place: name, the module that has it, and its requirement.
@@ -51,7 +52,9 @@ macro_rules! __each_sink_check {
             [odd_distributions, rows, "one bin, no element, infinite edges, thousands of bins"]
             [new_metrics, rows, "metrics that nobody announced, from the first row or later, many at once"]
             [many_rows, rows, "120,000 rows, one after the other"]
+            [choices, choices, "rows and resuming work with every declared choice and limit of an option"]
             [kept_values, kept, "files of the run folder that hold values of rows hold all of them, to the last digit"]
+            [survives, kept, "a row is in the files as soon as `log` returns"]
             [resume, resume, "a run that ended in any way resumes from any step; readable files have each step once"]
             [resume_again, resume, "resuming at the same step several times, and where nothing was written before"]
             [random_lives, resume, "runs of random rows that are killed and resumed at random; failures name the seed"]
@@ -111,7 +114,7 @@ pub fn run_on<T: Sink>(name: &str) -> Result<(), String> {
     let check = check(name).ok_or_else(|| format!("there is no check `{name}`"))?;
     let subject = SinkSubject::of::<T>()?;
     let verdict = (check.run)(&subject)?;
-    say_if_skipped(name, subject.descriptor().id.as_str(), verdict);
+    say_if_unseen(name, subject.descriptor().id.as_str(), &verdict);
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::{
     collections::BTreeSet,
     env, fmt, fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use altgrad_plugin_api::{
@@ -18,7 +19,10 @@ use altgrad_plugin_api::{
 };
 use tempfile::TempDir;
 
-use crate::{CheckResult, subject::said};
+use crate::{
+    CheckResult,
+    subject::{Given, said},
+};
 
 /// The constructor of a sink, as the host has it.
 type Make = dyn Fn(&Config) -> Result<SinkObject, PluginError> + Send + Sync;
@@ -26,8 +30,10 @@ type Make = dyn Fn(&Config) -> Result<SinkObject, PluginError> + Send + Sync;
 /// A sink.
 pub struct SinkSubject {
     descriptor: Descriptor,
+    /// Options that are not the defaults.
+    pub(super) given: Given,
     config: Config,
-    make: Box<Make>,
+    make: Arc<Make>,
     /// The first seed of random checks.
     pub(crate) seed: u64,
 }
@@ -50,9 +56,31 @@ impl SinkSubject {
         seed: u64,
         make: impl Fn(&Config) -> Result<SinkObject, PluginError> + Send + Sync + 'static,
     ) -> Result<Self, String> {
-        let config = Config::resolve(&descriptor.options, options)
+        let config = Config::resolve(&descriptor.options, [])
+            .map_err(|fault| format!("the default of `{}` {}", fault.key, fault.message))?;
+        Self { descriptor, given: Vec::new(), config, make: Arc::new(make), seed }.with_options(options)
+    }
+
+    /// The same with these options beside those that it has.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_options(
+        &self,
+        options: impl IntoIterator<Item = (String, ConfigValue)>,
+    ) -> Result<Self, String> {
+        let given: Given = self.given.iter().cloned().chain(options).collect();
+        let config = Config::resolve(&self.descriptor.options, given.clone())
             .map_err(|fault| format!("option `{}` {}", fault.key, fault.message))?;
-        Ok(Self { descriptor, config, make: Box::new(make), seed })
+        Ok(Self { given, config, make: self.make.clone(), ..*self })
+    }
+
+    /// Makes an instance and drops it.
+    ///
+    /// # Errors
+    /// The plugin's own error.
+    pub fn try_out(&self) -> Result<(), PluginError> {
+        self.try_instance().map(drop)
     }
 
     /// A sink type of this crate with its default options.
@@ -73,10 +101,14 @@ impl SinkSubject {
         (self.make)(config)
     }
 
+    /// A new instance; the error is the plugin's.
+    pub(crate) fn try_instance(&self) -> Result<Instance, PluginError> {
+        Ok(Instance { object: self.make(&self.config)? })
+    }
+
     /// A new instance.
     pub(crate) fn instance(&self) -> Result<Instance, String> {
-        let object = self.make(&self.config).map_err(|error| said("new", &error))?;
-        Ok(Instance { object })
+        self.try_instance().map_err(|error| said("new", &error))
     }
 
     /// A new scratch folder with a run folder.

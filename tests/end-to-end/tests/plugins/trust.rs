@@ -211,6 +211,37 @@ fn a_plugin_that_fails_a_check_is_refused_unless_the_run_file_wants_it_unchecked
     assert_eq!(checked(&bench.path("sound")), [true, true]);
 }
 
+/// In a run as in `plugins check`: a choice nobody made, an option of this run, an exit.
+#[test]
+fn a_run_checks_its_options_and_names_the_check_that_did_not_end() {
+    let bench = Bench::new();
+    bench.add_plugin(&altgrad_end_to_end::built("libaltgrad_fixture_misbehaver.so"));
+    bench.add_plugin(&altgrad_end_to_end::built("libaltgrad_fixture_trespasser.so"));
+    let text = format!("{TINY}[plugins]\ndir = \"plugins\"\n").replace("E5M2", "BAD2");
+    bench.write("tiny.toml", &text.replace("adamw", "greedy"));
+    let run = |more: &[&str], misbehave: &str| {
+        let args = [&["check", "tiny.toml", "--trust"][..], more].concat();
+        outcome(bench.distrustful(&args).env("ALTGRAD_MISBEHAVE", misbehave))
+    };
+    let decay = ["--set", "optimizer.decay=0.5"];
+    for (more, misbehave, said) in [
+        (
+            &[][..],
+            "choice",
+            "optimizer plugin `greedy` fails a check: choices: with `nesterov` = Bool(true): ",
+        ),
+        (&decay, "number", "optimizer plugin `greedy` with decay=0.5 fails a check: repeatable: "),
+        (&[], "quant-abort", "format plugin `BAD2` fails a check: nearest_even_edges: crashed, aborted"),
+        (&[], "quant-exit", "format plugin `BAD2` fails a check: nearest_even_edges: ended the process"),
+    ] {
+        let refused = run(more, misbehave);
+        assert_eq!(refused.code, 3, "{misbehave}: {}", refused.stderr);
+        assert!(refused.stderr.contains(said), "{misbehave}: {}", refused.stderr);
+    }
+    let sound = run(&decay, "");
+    assert_eq!(sound.code, 0, "{}", sound.stderr);
+}
+
 #[test]
 fn formats_are_listed_beside_one_that_fails_a_check() {
     let bench = Bench::new();
