@@ -16,8 +16,6 @@ use altgrad_plugin_api::RandomKey;
 use burn::backend::Dispatch;
 use burn::tensor::{Device, Gradients as Tape, Tensor};
 
-#[cfg(feature = "gpu")]
-use super::prepared_weights::PreparedWeight;
 use super::{
     CastParams, HistogramCollector, LayerId, PassStats, PendingStats, QuantPlan, QuantStats, Quantizer, Role,
     SiteId, TensorQuantizer, UseSource,
@@ -28,6 +26,11 @@ use super::{
     product::{self, GradientStats},
     saved_tensors::Encoding,
     weight_scales::WeightScales,
+};
+#[cfg(feature = "gpu")]
+use super::{
+    cast::with_values,
+    prepared_weights::{self, PreparedWeight},
 };
 use crate::{
     read_back::ReadBack,
@@ -54,10 +57,10 @@ pub struct QuantPass<'a> {
     /// The statistics of calls, in the order of the calls.
     stats: RefCell<Vec<(SiteId, CallStats)>>,
     /// The scales of weights.
-    pub(super) weight_scales: RefCell<BTreeMap<SiteId, WeightScales>>,
+    weight_scales: RefCell<BTreeMap<SiteId, WeightScales>>,
     /// Weights that were cast together.
     #[cfg(feature = "gpu")]
-    pub(super) prepared: RefCell<BTreeMap<LayerId, PreparedWeight>>,
+    prepared: RefCell<BTreeMap<LayerId, PreparedWeight>>,
     /// A zero on the device of the passes.
     zero: OnceCell<Tensor<1>>,
 }
@@ -103,12 +106,6 @@ impl<'a> QuantPass<'a> {
     #[must_use]
     pub fn precision(&self) -> PrecisionChoice {
         self.plan().precision()
-    }
-
-    /// True if nothing receives the codes or values of casts.
-    #[cfg(feature = "gpu")]
-    pub(super) fn is_unobserved(&self) -> bool {
-        self.histograms.is_empty() && self.observer.is_none()
     }
 
     /// The observer of the passes.
@@ -310,6 +307,49 @@ impl<'a> QuantPass<'a> {
         let x = self.operand(layer, Role::Activation, x, micro_batch, scope);
         let x = Operand { values: scope.observe("rounded input", x.values), ..x };
         (x, weight)
+    }
+
+    /// Casts weights that can be cast together, before passes that nothing observes. `weights` are outside of any
+    /// graph.
+    #[cfg(feature = "gpu")]
+    pub fn prepare_weights(&self, weights: impl Iterator<Item = (LayerId, Tensor<1>, [usize; 2])>) {
+        let is_observed = !self.histograms.is_empty() || self.observer.is_some();
+        if self.plan().master_weights() != MasterWeightsChoice::Fp32 || is_observed {
+            return;
+        }
+        let (fast_bf16, sum) = self.plan().arithmetic();
+        let in_bf16 = fast_bf16 && self.precision() == PrecisionChoice::Bf16;
+        let (mut rounded, mut unrounded) = (Vec::new(), Vec::new());
+        for weight in weights {
+            match self.site(weight.0, Role::Weight) {
+                Some((id, _)) if sum.is_none() => {
+                    let params = self.cast_params(id, weight.0, self.key(id, 0));
+                    rounded.push((weight, params));
+                }
+                None if in_bf16 => unrounded.push(weight),
+                _ => {}
+            }
+        }
+        *self.prepared.borrow_mut() = prepared_weights::prepare(rounded, &unrounded, fast_bf16);
+    }
+
+    /// The operand of a weight that was cast with others.
+    #[cfg(feature = "gpu")]
+    fn prepared_operand(&self, layer: LayerId, weight: Tensor<2>, prepared: &PreparedWeight) -> Operand {
+        let is_tracked = weight.device().is_autodiff();
+        let constant = |x: &Tensor<2>| if is_tracked { Tensor::from_inner(x.clone()) } else { x.clone() };
+        let in_bf16 = prepared.in_bf16.as_ref().map(constant);
+        let (Some((values, scales, stats)), Some((id, site))) =
+            (&prepared.rounded, self.site(layer, Role::Weight))
+        else {
+            return Operand { in_bf16, ..Operand::unscaled(weight, Encoding::Bf16) };
+        };
+        self.weight_scales.borrow_mut().insert(id, WeightScales::new(scales.clone()));
+        self.push(id, stats.clone());
+        let has_codes = site.has_codes(weight.dims());
+        let encoding = if has_codes { Encoding::Codes(site.format.clone()) } else { Encoding::F32 };
+        let (values, scales) = (with_values(weight, values.clone()), Some(constant(scales)));
+        Operand { values, scales, encoding, codes: None, in_bf16 }
     }
 
     /// An operand that no format rounds. Where the device multiplies bf16 fast, the product rounds it, unless a trace

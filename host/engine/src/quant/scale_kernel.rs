@@ -139,9 +139,9 @@ fn largest_of_part(x: &[f32], group: usize, len: usize, parts: usize) -> u32 {
     cube_max(largest_finite(x, first + own, first + len, parts * comptime!(UNITS as usize)))
 }
 
-/// Scale and inverse of each of `elements` groups of `len` values, `parts` cubes for each: the last of them that is done
-/// writes. Parts are those of [`largest_of_parts()`]. `done` has two zeros for each group: the largest magnitude, and the number of cubes that are
-/// done.
+/// Scale and inverse of each of `elements` groups of `len` values, `parts` cubes for each: the last cube that is done
+/// writes. Parts are those of [`largest_of_parts()`]. `done` has two zeros for each group: the largest magnitude, and
+/// the number of cubes that are done.
 #[cube(launch)]
 fn scales_by_parts(
     x: &[f32],

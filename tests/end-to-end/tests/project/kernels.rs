@@ -98,7 +98,13 @@ fn kernels_take_their_length_from_the_shape() {
     host/engine/src/quant/product_kernel.rs multiply_to: elements
     host/engine/src/quant/product_kernel.rs multiply_twice: elements
     host/engine/src/quant/scale_kernel.rs largest_of_parts: elements
+    host/engine/src/quant/scale_kernel.rs scales_by_parts: elements
     host/engine/src/quant/scale_kernel.rs scales_of_groups: elements
+    host/engine/src/quant/weights_kernel.rs largest_of_weights: elements
+    host/engine/src/quant/weights_kernel.rs pairs_of_weights: elements
+    host/engine/src/quant/weights_kernel.rs statistics_of_weights: elements
+    host/engine/src/quant/weights_kernel.rs weights_to_bf16: elements
+    host/engine/src/tensor/gather_kernel.rs gather_to: elements
     host/engine/tests/devices/padded.rs sums_in_a_loop: fixed
     plugins/kernel-kit/src/kernels.rs fake_quant: elements
     plugins/kernel-kit/src/update/mod.rs plain_step: elements
