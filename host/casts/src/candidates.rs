@@ -1,7 +1,7 @@
 //! The candidates of a block's scale, and the error by which it chooses among them.
 
 /// The error of a block: `v` are the values after rounding and scaling back, `x` the elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorNorm {
     /// The sum of `(v - x)^2`.
     Squares,

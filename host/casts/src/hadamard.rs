@@ -134,7 +134,8 @@ impl Hadamard {
     }
 
     /// `1/sqrt(size)`, rounded.
-    fn factor(self) -> f32 {
+    #[must_use]
+    pub fn factor(self) -> f32 {
         (1.0 / (self.size as f64).sqrt()) as f32
     }
 
@@ -144,7 +145,9 @@ impl Hadamard {
         rows.flat_map(|row| (0..columns).map(move |column| row * columns + column)).collect()
     }
 
-    fn signs(self, key: &RandomKey) -> Vec<f32> {
+    /// The signs of a tile, 1 and -1; `key` gives random ones.
+    #[must_use]
+    pub fn signs(self, key: &RandomKey) -> Vec<f32> {
         match self.signs {
             Signs::None => vec![1.0; self.size],
             Signs::Te => TE_SIGNS.iter().map(|sign| f32::from(*sign)).collect(),

@@ -40,8 +40,27 @@ impl ScaleType {
         self.normal_bias.map_or((1 << (self.exponent_bits - 1)) - 1, i32::from)
     }
 
+    /// Stored significand bits.
+    #[must_use]
+    pub fn significand_bits(self) -> u32 {
+        self.significand_bits.into()
+    }
+
+    /// The least number: 0, or the smallest of a type without subnormals.
+    #[must_use]
+    pub fn least(self) -> f32 {
+        if self.normal_bias.is_some() { exp2(self.emin()) } else { 0.0 }
+    }
+
+    /// The number of code 1: the smallest above 0 of a type with subnormals.
+    #[must_use]
+    pub fn smallest(self) -> f32 {
+        self.value(1)
+    }
+
     /// The exponent of the smallest normal number.
-    pub(crate) fn emin(self) -> i32 {
+    #[must_use]
+    pub fn emin(self) -> i32 {
         i32::from(self.normal_bias.is_none()) - self.bias()
     }
 

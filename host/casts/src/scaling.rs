@@ -26,7 +26,7 @@ pub enum Storage {
 }
 
 /// The scale that is computed by a division. The other is its reciprocal, rounded again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Order {
     /// `encode = fl(target / amax)`, `decode = fl(1 / encode)`. Powers of two are rounded down.
     #[default]
@@ -52,11 +52,14 @@ pub enum Order {
 
 impl Order {
     /// True if the scale of the tensor follows from its encode scale.
-    pub(crate) fn is_encode(self) -> bool {
+    #[must_use]
+    pub fn is_encode(self) -> bool {
         matches!(self, Self::Encode | Self::Amax | Self::Product)
     }
 
-    pub(crate) fn divides_amax(self) -> bool {
+    /// True if stored ratios are computed from the tensor's encode scale last: four over six.
+    #[must_use]
+    pub fn divides_amax(self) -> bool {
         self == Self::Amax
     }
 

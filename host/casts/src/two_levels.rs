@@ -32,6 +32,11 @@ impl Scaling {
     }
 
     /// The stored scale of the block with the largest magnitude of the tensor.
+    #[must_use]
+    pub fn most_stored(&self) -> f32 {
+        self.most()
+    }
+
     #[inline(always)]
     pub(crate) fn most(&self) -> f32 {
         match (self.most, self.storage) {

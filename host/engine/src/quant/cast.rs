@@ -27,7 +27,6 @@ use super::{
     arrangement::Arrangement,
     fake_quant::{self, FakeQuantOps},
     matrix_cast,
-    stats::CountedBy,
 };
 use crate::tensor::{
     contiguous,
@@ -172,9 +171,10 @@ fn cast_rotated<B: CastOps>(
 #[must_use]
 pub fn cast(x: Tensor<2>, params: CastParams) -> FakeQuantOutput<2> {
     let (format, elements) = (params.quant.format.clone(), x.shape().num_elements() as u64);
+    let counted_by = params.quant.counted_by();
     let (values, scales, words, sums) = <Dispatch as CastOps>::cast(x.into_dispatch(), Arc::new(params));
     let (words, sums) = (untracked(Tensor::from_dispatch(words)), untracked(Tensor::from_dispatch(sums)));
-    let stats = PendingStats { format, counted_by: CountedBy::Format, elements, words, sums };
+    let stats = PendingStats { format, counted_by, elements, words, sums };
     FakeQuantOutput { values: Tensor::from_dispatch(values), scales: Tensor::from_dispatch(scales), stats }
 }
 
@@ -197,7 +197,7 @@ pub(super) fn arranged_scales(x: &Tensor<2>, site: &TensorQuantizer, history: &H
 pub(super) fn cast_at(x: Tensor<2>, scales: Tensor<2>, params: CastParams) -> FakeQuantOutput<2> {
     let CastParams { quant, arrangement, .. } = params;
     let shape = x.dims();
-    let format = quant.format.clone();
+    let (format, counted_by) = (quant.format.clone(), quant.counted_by());
     let quant = FakeQuantParams { padding_elements: arrangement.padding(shape), ..quant };
     let arranged = arrangement.arranged::<Dispatch>(x.into_dispatch());
     let (scales, quant) = (scales.into_dispatch(), Arc::new(quant));
@@ -205,7 +205,7 @@ pub(super) fn cast_at(x: Tensor<2>, scales: Tensor<2>, params: CastParams) -> Fa
     let [words, sums] = [words, sums].map(|flat| untracked(Tensor::from_dispatch(flat)));
     let values = Tensor::from_dispatch(arrangement.restored::<Dispatch>(values, shape));
     let elements = (shape[0] * shape[1]) as u64;
-    let stats = PendingStats { format, counted_by: CountedBy::Format, elements, words, sums };
+    let stats = PendingStats { format, counted_by, elements, words, sums };
     FakeQuantOutput { values, scales: Tensor::from_dispatch(scales), stats }
 }
 
@@ -230,7 +230,7 @@ impl CastOps for Flex {
 }
 
 /// Rotates consecutive tiles, or rotates them back, in place on all threads.
-pub(super) fn rotate(values: &mut [f32], rotation: Rotation, back: bool) {
+fn rotate(values: &mut [f32], rotation: Rotation, back: bool) {
     /// Elements of a parallel task, a multiple of all sizes of tiles.
     const CHUNK: usize = 1 << 15;
     values.par_chunks_mut(CHUNK).for_each(|part| {

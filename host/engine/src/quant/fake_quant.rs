@@ -16,7 +16,6 @@ use super::{
     arrangement::TileOps,
     cpu::{self, Buffers},
     scale::{ScaleRule, ScaleSource, scale_pairs},
-    stats::CountedBy,
 };
 use crate::tensor::{
     contiguous,
@@ -70,7 +69,7 @@ fn fake_quant_shapes(
     _: &TensorSpec,
     params: &Arc<FakeQuantParams>,
 ) -> (TensorSpec, TensorSpec, TensorSpec) {
-    let [words, sums] = params.format.statistics_shape(x.shape.num_elements());
+    let [words, sums] = params.statistics_shape(x.shape.num_elements());
     (x.clone(), flat_spec(words), flat_spec(sums))
 }
 
@@ -113,10 +112,11 @@ pub fn fake_quant_at<const D: usize>(
     params: FakeQuantParams,
 ) -> FakeQuantOutput<D> {
     let (format, elements) = (params.format.clone(), x.shape().num_elements() as u64);
+    let counted_by = params.counted_by();
     let (x, scales) = (x.into_dispatch(), scales.into_dispatch());
     let (values, words, sums) = <Dispatch as FakeQuantOps>::fake_quant(x, scales.clone(), Arc::new(params));
     let (words, sums) = (untracked(Tensor::from_dispatch(words)), untracked(Tensor::from_dispatch(sums)));
-    let stats = PendingStats { format, counted_by: CountedBy::Format, elements, words, sums };
+    let stats = PendingStats { format, counted_by, elements, words, sums };
     FakeQuantOutput { values: Tensor::from_dispatch(values), scales: Tensor::from_dispatch(scales), stats }
 }
 

@@ -150,6 +150,11 @@ impl FormatKernels {
         Ok([y, words, sums])
     }
 
+    /// The table that finds the codes of rounded values, if there is one.
+    pub(super) fn code_table(&self) -> Option<&CodeTable> {
+        self.codes.as_ref()
+    }
+
     /// Launches the counting of a fake quantization: values before and after, scales, and the counted words. `zeros`:
     /// the number of padding zeros, and their code.
     pub(super) fn count(

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::rounding_name;
-use altgrad_plugin_api::Rounding;
+use altgrad_plugin_api::{PluginError, Rounding};
 use burn::backend::{TensorMetadata, tensor::FloatTensor};
 use burn::tensor::Shape;
 use burn_cubecl::{CubeBackend, CubeDevice, kernel::into_contiguous, tensor::CubeTensor};
 
 use super::{
-    DeviceFormat, FakeQuantParams, Rotation, ScaleRule,
-    cast::{self, CastOps},
+    DeviceFormat, FakeQuantParams, Rotation, ScaleRule, arithmetic_kernel,
+    cast::CastOps,
     cpu::{self, Buffers},
     fake_quant::{FakeQuantOps, fake_quant},
+    rotation_kernel,
     scale::scale_pairs,
     scale_kernel,
 };
@@ -33,6 +34,12 @@ impl FakeQuantOps for CubeBackend {
         let (format, device, shape) = (&params.format, x.device(), x.shape());
         let Some(kernels) = format.kernels() else { return through_main_memory(x, scales, &params) };
         let (x, scales) = (into_contiguous(x), into_contiguous(scales));
+        if !params.arithmetic.is_the_formats() {
+            return match arithmetic_kernel::fake_quant(kernels, &x, &scales, &params) {
+                Ok([y, words, sums]) => (y, words, sums),
+                Err(error) => failed(&device, shape, &params, &error),
+            };
+        }
         match kernels.fake_quant(format.plugin(), &x, &scales, params.rounding, &params.key) {
             Ok([y, words, sums]) => {
                 if let Some(histogram) = &params.histogram {
@@ -41,18 +48,13 @@ impl FakeQuantOps for CubeBackend {
                 }
                 (y, words, sums)
             }
-            Err(error) => {
-                format.set_fault(format.failure(&error));
-                let [words, sums] = format.statistics_shape(shape.num_elements());
-                let nan = vec![f32::NAN; shape.num_elements()];
-                results(&device, shape, nan, vec![0.0; words], vec![0.0; sums])
-            }
+            Err(error) => failed(&device, shape, &params, &error),
         }
     }
 
     fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self> {
-        if rule.is_plain() {
-            return scale_kernel::scales(x, rule);
+        if let Some(scales) = scale_kernel::scales(x.clone(), &rule) {
+            return scales;
         }
         let device = x.device();
         let elements = x.shape().num_elements();
@@ -66,20 +68,23 @@ impl FakeQuantOps for CubeBackend {
     }
 }
 
-/// Transforms are computed in main memory, in the order of additions that sources have.
 impl CastOps for CubeBackend {
     fn rotate(x: FloatTensor<Self>, rotation: Rotation, back: bool) -> FloatTensor<Self> {
-        let (device, shape) = (x.device(), x.shape());
-        let values = match download::<Self>(into_contiguous(x)) {
-            Ok(mut values) => {
-                cast::rotate(&mut values, rotation, back);
-                values
-            }
-            // The rounding that follows fails in the same way, and reports it.
-            Err(_) => vec![f32::NAN; shape.num_elements()],
-        };
-        upload::<Self>(&device, shape, values)
+        rotation_kernel::rotate(x, rotation, back)
     }
+}
+
+/// NaN in all results, and the error in the format.
+fn failed(
+    device: &CubeDevice,
+    shape: Shape,
+    params: &FakeQuantParams,
+    error: &PluginError,
+) -> (CubeTensor, CubeTensor, CubeTensor) {
+    params.format.set_fault(params.format.failure(error));
+    let elements = shape.num_elements();
+    let [words, sums] = params.statistics_shape(elements);
+    results(device, shape, vec![f32::NAN; elements], vec![0.0; words], vec![0.0; sums])
 }
 
 fn not_read(why: &str) -> Diagnostic {

@@ -40,7 +40,7 @@ impl GradientCastOps for burn_cubecl::CubeBackend {}
 /// A matrix whose gradient is cast, and the future statistics of that; `zero` is the value of their leaves.
 #[must_use]
 pub fn cast_gradient(x: Tensor<2>, params: CastParams, zero: &Tensor<1>) -> (Tensor<2>, GradientStats) {
-    let stats = GradientStats::new(params.quant.format.clone(), x.shape().num_elements() as u64, zero);
+    let stats = GradientStats::new(&params.quant, x.shape().num_elements() as u64, zero);
     let (words, sums) = stats.leaves();
     let y = <Dispatch as GradientCastOps>::cast_gradient(
         x.into_dispatch(),

@@ -8,11 +8,21 @@
 //! is the matrix product that follows. Statistics of the rounding stay on the device until the step reads all its
 //! results back.
 
+#[cfg(feature = "gpu")]
+mod arithmetic_kernel;
 mod arrangement;
+#[cfg(feature = "gpu")]
+mod block_scale_kernel;
 mod cast;
+#[cfg(feature = "gpu")]
+mod choice_kernel;
 #[cfg(any(feature = "gpu", test))]
 pub mod code_table;
 mod cpu;
+#[cfg(feature = "gpu")]
+mod derivation;
+#[cfg(feature = "gpu")]
+mod exact;
 pub mod fake_quant;
 mod format;
 #[cfg(feature = "gpu")]
@@ -40,6 +50,8 @@ pub mod product;
 pub mod product_kernel;
 pub mod product_ops;
 pub mod product_tensors;
+#[cfg(feature = "gpu")]
+mod rotation_kernel;
 mod saved_state;
 pub mod saved_tensors;
 pub mod scale;

@@ -6,7 +6,10 @@ use altgrad_casts::{Operation, Rounding as CastRounding};
 use altgrad_config::SteChoice;
 use altgrad_plugin_api::{RandomKey, Rounding};
 
-use super::{DeviceFormat, HistogramCollector, ScaleSource};
+#[cfg(feature = "gpu")]
+use super::tally;
+use super::{CountedBy, DeviceFormat, HistogramCollector, ScaleSource};
+
 /// The arithmetic of a rounding. A format's own multiplies by scale and inverse. The default is the format's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arithmetic {
@@ -51,6 +54,25 @@ pub struct FakeQuantParams {
 }
 
 impl FakeQuantParams {
+    /// What counts the statistics: a kernel of the host where the format's own does not see the values.
+    #[must_use]
+    pub fn counted_by(&self) -> CountedBy {
+        #[cfg(feature = "gpu")]
+        if !self.arithmetic.is_the_formats() && self.format.kernels().is_some() {
+            return CountedBy::Host;
+        }
+        CountedBy::Format
+    }
+
+    /// Lengths of the statistics of a call over `elements` elements: words and sums.
+    #[cfg(feature = "gpu")]
+    pub(super) fn statistics_shape(&self, elements: usize) -> [usize; 2] {
+        match self.counted_by() {
+            CountedBy::Format => self.format.statistics_shape(elements),
+            CountedBy::Host => [tally::COUNTS, tally::SUMS * crate::kernel_text::cubes(elements)],
+        }
+    }
+
     /// Rounding to nearest, ties to even, with scale 1.
     #[must_use]
     pub fn unscaled(format: Arc<DeviceFormat>) -> Self {

@@ -1,6 +1,6 @@
 //! Weights that are cast together, before the passes of a step use them: on a GPU, in a few launches for all of them.
 //!
-//! These are weights with fp32 master weights that one scale rounds by the plain rule, without random bits and by the
+//! These are weights with fp32 master weights that one scale rounds, without random bits and by the
 //! identity as estimator, and weights that products multiply as bf16. A cast that something observes is computed where
 //! it is used. Results are the same.
 
@@ -13,6 +13,7 @@ use burn::tensor::Tensor;
 use super::{
     CastParams, CountedBy, DeviceFormat, LayerId, PendingStats, ScaleRule, ScaleSource,
     saved_tensors::Encoding,
+    scale_kernel,
     weights_op::{self, CastWeight, WeightsCall},
 };
 use crate::tensor::batch::MOST;
@@ -91,7 +92,8 @@ fn alike(rounded: Vec<(Weight, CastParams)>) -> Vec<CastOfSeveral> {
 fn rule_for_several(params: &CastParams) -> Option<ScaleRule> {
     let quant = &params.quant;
     let ScaleSource::Dynamic(rule) = quant.scale else { return None };
-    let is_plain = rule.is_plain() && rule.group.is_none();
+    let has_one_scale = rule.group.is_none() && !rule.scaling.tensor && rule.scaling.choice.is_none();
+    let is_plain = has_one_scale && scale_kernel::derivation(&rule, 1).is_some();
     let rounds_alone = params.rotation.is_none() && params.center.is_none();
     let by_kernels = quant.format.kernels().is_some() && quant.arithmetic.is_the_formats();
     let fits = matches!(quant.format.values(), ValueGrid::Minifloat(_));

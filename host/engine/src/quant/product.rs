@@ -11,28 +11,29 @@ use burn::backend::Dispatch;
 use burn::tensor::{Gradients as Tape, Tensor};
 
 use super::{
-    DeviceFormat, PendingStats,
+    CountedBy, DeviceFormat, FakeQuantParams, PendingStats,
     limited::AddendLayout,
     operand::{BackwardUses, FactorForm, GradientRounding, Operand, ProductParams, SavedOperand},
     product_ops::ProductOps,
     product_tensors::{Leaf, Leaves, OperandTensors, SecondUse},
-    stats::CountedBy,
 };
 /// The future statistics of rounding a gradient. A backward pass returns gradients only, so the statistics become the
 /// gradients of two leaves that no other operation uses.
 #[derive(Debug)]
 pub struct GradientStats {
     format: Arc<DeviceFormat>,
+    counted_by: CountedBy,
     elements: u64,
     words: Tensor<1>,
     sums: Tensor<1>,
 }
 
 impl GradientStats {
-    /// The rounding of a gradient of `elements` elements to a format; `zero` is the value of the leaves.
-    pub(super) fn new(format: Arc<DeviceFormat>, elements: u64, zero: &Tensor<1>) -> Self {
+    /// The rounding of a gradient of `elements` elements; `zero` is the value of the leaves.
+    pub(super) fn new(quant: &FakeQuantParams, elements: u64, zero: &Tensor<1>) -> Self {
         let leaf = || Tensor::from_inner(zero.clone()).require_grad();
-        Self { format, elements, words: leaf(), sums: leaf() }
+        let (format, counted_by) = (quant.format.clone(), quant.counted_by());
+        Self { format, counted_by, elements, words: leaf(), sums: leaf() }
     }
 
     /// The two leaves.
@@ -46,7 +47,7 @@ impl GradientStats {
         let (words, sums) = (self.words.grad(tape)?, self.sums.grad(tape)?);
         Some(PendingStats {
             format: self.format.clone(),
-            counted_by: CountedBy::Format,
+            counted_by: self.counted_by,
             elements: self.elements,
             words,
             sums,
@@ -97,7 +98,7 @@ pub fn product(
     };
     let stats = |rounding: Option<&GradientRounding>| {
         let params = rounding?.cast().filter(|_| is_tracked)?;
-        Some(GradientStats::new(params.quant.format.clone(), elements, zero))
+        Some(GradientStats::new(&params.quant, elements, zero))
     };
     let stats = [stats(Some(&gradient)), stats(second_rounding)];
     let leaf = |leaf: Option<&Tensor<1>>| match leaf {

@@ -4,6 +4,8 @@
 //! the source of the scales of a call. Definitions: docs/numerics.md, sections 4.1 and 4.5.
 
 use altgrad_casts::{BlockStatistics, Range, Scaling, TensorScale};
+#[cfg(feature = "gpu")]
+use altgrad_casts::{Limit, Storage};
 
 /// The derivation of scales from the elements of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,7 +48,7 @@ impl ScaleRule {
         self.scaling.pair(&self.range, block, tensor.as_ref())
     }
 
-    /// True if the scale is the one of [`Self::max`], which kernels compute; others are computed in main memory.
+    /// True if the scale is the one of [`Self::max`].
     #[must_use]
     pub fn is_plain(&self) -> bool {
         let plain = Scaling { margin: self.scaling.margin, pow2: self.scaling.pow2, ..Scaling::default() };
@@ -96,19 +98,22 @@ impl ScaleRule {
         values.chunks(group).map(|values| BlockStatistics::of(values, self.scaling.rule)).collect()
     }
 
-    /// The least scale, a power of two if all are: values of the format stay finite by its inverse.
-    #[cfg(feature = "gpu")]
-    pub(super) fn least(&self) -> f32 {
-        let least = self.range.least_encode;
-        let power = f32::from_bits(least.to_bits() & 0x7f80_0000);
-        let is_power = !self.scaling.pow2 || power == least;
-        if is_power { least } else { power * 2.0 }
-    }
-
     /// `target * 2^-margin`, at most the largest f32.
     #[cfg(feature = "gpu")]
     pub(super) fn numerator(&self) -> f32 {
         ((f64::from(self.range.target) * 2f64.powi(-self.scaling.margin)) as f32).min(f32::MAX)
+    }
+
+    /// True if scales are kept from `2^-126` to `2^126`.
+    #[cfg(feature = "gpu")]
+    pub(super) fn is_limited(&self) -> bool {
+        self.scaling.limit == Limit::Normal && self.scaling.storage == Storage::F32
+    }
+
+    /// `target * 2^-margin` in f32.
+    #[cfg(feature = "gpu")]
+    pub(super) fn scaled_target(&self) -> f32 {
+        self.range.target * 2f32.powi(-self.scaling.margin)
     }
 
     /// Elements per group, for a tensor of `elements`.

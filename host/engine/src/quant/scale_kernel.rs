@@ -1,16 +1,23 @@
-//! Dynamic scales on a device: from the largest magnitude of each group to its scale and inverse.
+//! Dynamic scales on a device: from the magnitude of each group to its scale and inverse, by a [`Derivation`].
 //!
-//! Divisions are done in integers, because devices differ in how they round a quotient (WGSL allows 2.5 ULP), and
-//! every device is to use the same scale: the one [`super::scale::ScaleRule::scale`] gives.
+//! All is done in integers, so that every device has the scales of [`super::scale::ScaleRule`], bit for bit. The key of
+//! some elements is a u32 whose maximum over groups is that of the joined groups: their largest finite magnitude, or
+//! less than all magnitudes if there are infinities only, or more than all if they poison the scale.
 
 use burn::backend::TensorMetadata;
 use burn::tensor::{DType, Shape};
 use burn_cubecl::{kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
 use cubecl::{calculate_cube_count_elemwise, prelude::*};
 
-use super::scale::ScaleRule;
+use super::{
+    block_scale_kernel::{Pair, TensorPair, pair_of, tensor_pair},
+    choice_kernel::{LONGEST, ScaleCandidates, chosen_pair},
+    derivation::Derivation,
+    exact::ONE,
+    scale::ScaleRule,
+};
 use crate::{
-    cube_parts::{INFINITY, MAGNITUDE, UNITS, cube_max},
+    cube_parts::{INFINITY, MAGNITUDE, QUIET, UNITS, cube_max},
     zero_words::zero_words,
 };
 
@@ -25,123 +32,222 @@ const MANY: usize = 128;
 const MAX_PARTS: usize = 256;
 /// Most cubes of a launch: devices promise 65,535.
 const MAX_CUBES: usize = 1 << 15;
-/// f32 bits of 2^126 and 2^-126, between which scales are kept.
-const LARGEST: u32 = (127 + 126) << 23;
-const SMALLEST: u32 = (127 - 126) << 23;
-const SIGNIFICAND: u32 = (1 << 23) - 1;
-const ONE: u32 = 127 << 23;
+/// The key of elements that poison the scale.
+const POISON: u32 = u32::MAX;
 
 /// `[groups, 2]`: scale and inverse of each group of `x`. One launch, and one more for the parts of few long groups
-/// where cubes cannot pass results to each other.
-pub(super) fn scales(x: CubeTensor, rule: ScaleRule) -> CubeTensor {
+/// where cubes cannot pass results to each other; three launches under a scale of the tensor. `None` if kernels do not
+/// compute these scales.
+pub(super) fn scales(x: CubeTensor, rule: &ScaleRule) -> Option<CubeTensor> {
     let passes_results = x.client.features().device_memory_scope;
     scales_by(x, rule, passes_results)
 }
 
-/// [`scales()`] in one launch or more.
+/// [`scales()`] with parts of groups in one launch or more.
 #[must_use]
-pub fn scales_by(x: CubeTensor, rule: ScaleRule, in_one_launch: bool) -> CubeTensor {
+pub fn scales_by(x: CubeTensor, rule: &ScaleRule, in_one_launch: bool) -> Option<CubeTensor> {
     let elements = x.shape().num_elements();
     let len = rule.group_len(elements);
-    let groups = elements / len;
-    let (client, device) = (x.client.clone(), x.device());
-    let empty = |shape| empty_device_contiguous_dtype(client.clone(), device.clone(), shape, DType::F32);
-    let scales = empty(Shape::from([groups, 2]));
-    let parts = len.div_ceil(MOST_OF_CUBE).min(MAX_PARTS);
-    let (values, dim) = (into_contiguous(x), CubeDim::new_1d(UNITS));
-    let has_parts = parts > 1 && groups < MANY;
-    if has_parts && in_one_launch {
-        scales_by_parts::launch(
-            &client,
-            CubeCount::new_1d((groups * parts) as u32),
-            dim,
-            values.into_buffer_arg(),
-            scales.clone().into_buffer_arg(),
-            zero_words(&device, 2 * groups).into_buffer_arg(),
-            groups as u32,
-            len as u32,
-            parts as u32,
-            rule.numerator(),
-            rule.least(),
-            rule.scaling.pow2,
-        );
-        return scales;
+    let derivation = derivation(rule, elements)?;
+    let values = into_contiguous(x);
+    let groups = Groups { count: elements / len, len, derivation };
+    let scales = empty(&values, &[groups.count, 2]);
+    if derivation.tensor.is_some() || rule.scaling.choice.is_some() {
+        let magnitudes = empty(&values, &[groups.count]);
+        groups.magnitudes(values.clone(), &magnitudes);
+        groups.under_tensor(&values, &magnitudes, &scales, rule);
+        return Some(scales);
     }
-    let (values, len) = if has_parts {
-        let largest = empty(Shape::from([groups * parts]));
-        largest_of_parts::launch(
-            &client,
-            CubeCount::new_1d((groups * parts) as u32),
-            dim,
-            values.into_buffer_arg(),
-            largest.clone().into_buffer_arg(),
-            (groups * parts) as u32,
-            len as u32,
+    let parts = groups.parts();
+    if parts > 1 && in_one_launch {
+        scales_by_parts::launch(
+            &values.client,
+            CubeCount::new_1d((groups.count * parts) as u32),
+            CubeDim::new_1d(UNITS),
+            values.clone().into_buffer_arg(),
+            scales.clone().into_buffer_arg(),
+            zero_words(&values.device(), 2 * groups.count).into_buffer_arg(),
+            groups.count as u32,
+            groups.len as u32,
             parts as u32,
+            derivation,
         );
-        (largest, parts)
     } else {
-        (values, len)
-    };
-    let by_cube = len > MOST_OF_UNIT;
-    let count = if by_cube {
-        CubeCount::new_1d(groups.min(MAX_CUBES) as u32)
-    } else {
-        calculate_cube_count_elemwise(&client, groups, dim)
-    };
-    scales_of_groups::launch(
-        &client,
-        count,
-        dim,
-        values.into_buffer_arg(),
-        scales.clone().into_buffer_arg(),
-        groups as u32,
-        len as u32,
-        rule.numerator(),
-        rule.least(),
-        rule.scaling.pow2,
-        by_cube,
-    );
-    scales
+        let (values, groups) = groups.joined(values);
+        groups.launch(&values, &scales, true);
+    }
+    Some(scales)
 }
 
-/// Bits of the largest finite magnitude of `x[start], x[start + step] ..`, before `end`.
+/// The derivation of scales in kernels, of a tensor of `elements`; `None` if they are computed in main memory.
+#[must_use]
+pub(super) fn derivation(rule: &ScaleRule, elements: usize) -> Option<Derivation> {
+    let fits = rule.scaling.choice.is_none()
+        || ScaleCandidates::of(rule).is_some() && rule.group_len(elements) <= LONGEST;
+    Derivation::of(rule).filter(|_| fits)
+}
+
+fn empty(beside: &CubeTensor, shape: &[usize]) -> CubeTensor {
+    let shape = Shape::from(shape.to_vec());
+    empty_device_contiguous_dtype(beside.client.clone(), beside.device(), shape, DType::F32)
+}
+
+/// Groups of consecutive elements.
+#[derive(Clone, Copy)]
+struct Groups {
+    count: usize,
+    len: usize,
+    derivation: Derivation,
+}
+
+impl Groups {
+    /// The number of parts into which few long groups are divided; 1 for others.
+    fn parts(&self) -> usize {
+        if self.count < MANY { self.len.div_ceil(MOST_OF_CUBE).clamp(1, MAX_PARTS) } else { 1 }
+    }
+
+    /// The magnitudes of the parts of groups, and these as groups.
+    fn joined(self, values: CubeTensor) -> (CubeTensor, Self) {
+        let parts = self.parts();
+        if parts == 1 {
+            return (values, self);
+        }
+        let magnitudes = empty(&values, &[self.count * parts]);
+        magnitudes_of_parts::launch(
+            &values.client,
+            CubeCount::new_1d((self.count * parts) as u32),
+            CubeDim::new_1d(UNITS),
+            values.clone().into_buffer_arg(),
+            magnitudes.clone().into_buffer_arg(),
+            (self.count * parts) as u32,
+            self.len as u32,
+            parts as u32,
+            self.derivation.poisons,
+        );
+        (magnitudes, Self { len: parts, ..self })
+    }
+
+    /// Writes the scale of each group, or its magnitude.
+    fn launch(&self, values: &CubeTensor, to: &CubeTensor, to_scales: bool) {
+        let dim = CubeDim::new_1d(UNITS);
+        let by_cube = self.len > MOST_OF_UNIT;
+        let cubes = if by_cube {
+            CubeCount::new_1d(self.count.min(MAX_CUBES) as u32)
+        } else {
+            calculate_cube_count_elemwise(&values.client, self.count, dim)
+        };
+        scales_of_groups::launch(
+            &values.client,
+            cubes,
+            dim,
+            values.clone().into_buffer_arg(),
+            to.clone().into_buffer_arg(),
+            self.count as u32,
+            self.len as u32,
+            self.derivation,
+            by_cube,
+            to_scales,
+        );
+    }
+
+    /// Writes the magnitude of each group.
+    fn magnitudes(self, values: CubeTensor, to: &CubeTensor) {
+        let (values, groups) = self.joined(values);
+        groups.launch(&values, to, false);
+    }
+
+    /// Writes the scale of each group under that of the tensor, from the magnitudes of groups.
+    fn under_tensor(
+        &self,
+        values: &CubeTensor,
+        magnitudes: &CubeTensor,
+        scales: &CubeTensor,
+        rule: &ScaleRule,
+    ) {
+        let whole = Self { count: 1, len: self.count, ..*self };
+        let (tensor, parts) = match rule.scaling.amax {
+            // The magnitude of the tensor is not that of its elements.
+            Some(_) => (magnitudes.clone(), 0),
+            None => {
+                let (magnitudes, parts) = whole.joined(magnitudes.clone());
+                (magnitudes, parts.len)
+            }
+        };
+        let dim = CubeDim::new_1d(UNITS);
+        scales_under_tensor::launch(
+            &values.client,
+            calculate_cube_count_elemwise(&values.client, self.count, dim),
+            dim,
+            values.clone().into_buffer_arg(),
+            magnitudes.clone().into_buffer_arg(),
+            tensor.into_buffer_arg(),
+            scales.clone().into_buffer_arg(),
+            self.count as u32,
+            parts as u32,
+            rule.scaling.amax.unwrap_or(0.0).to_bits(),
+            ScaleCandidates::of(rule).map(|choice| (choice, self.len)),
+            self.derivation,
+        );
+    }
+}
+
+/// The key of an element.
 #[cube]
-pub(super) fn largest_finite(x: &[f32], start: usize, end: usize, step: usize) -> u32 {
-    let mut bits = 0u32;
+fn key(x: f32, #[comptime] poisons: bool) -> u32 {
+    let bits = u32::reinterpret(x) & MAGNITUDE;
+    let finite = select(bits == 0u32, 0u32, bits + 1u32);
+    let other = if comptime!(poisons) { POISON.runtime() } else { u32::cast_from(bits == INFINITY) };
+    select(bits >= INFINITY, other, finite)
+}
+
+/// The block of a key, as [`pair_of`] takes it.
+#[cube]
+fn block_of(key: u32) -> u32 {
+    let finite = select(key == 0u32, 0u32, key - 1u32);
+    select(key == 1u32, INFINITY, select(key == POISON, comptime!(INFINITY | QUIET), finite))
+}
+
+/// The key of `x[start], x[start + step] ..`, before `end`.
+#[cube]
+pub(super) fn key_of(x: &[f32], start: usize, end: usize, step: usize, #[comptime] poisons: bool) -> u32 {
+    let mut all = 0u32;
     let mut place = start;
     while place < end {
-        let magnitude = u32::reinterpret(x[place]) & MAGNITUDE;
-        bits = max(bits, select(magnitude < INFINITY, magnitude, 0u32));
+        all = max(all, key(x[place], poisons));
         place += step;
     }
-    bits
+    all
 }
 
-/// Largest finite magnitude of each part of each group of `len` values; `elements` of `largest`, a cube each. A part
-/// has every `parts`-th stretch of elements as long as a cube has units, so that neighbouring units read neighbouring
-/// elements.
+/// The key of the cube's part of a group. A part has every `parts`-th stretch of elements as long as a cube has units,
+/// so that neighbouring units read neighbouring elements.
+#[cube]
+fn key_of_part(x: &[f32], group: usize, len: usize, parts: usize, #[comptime] poisons: bool) -> u32 {
+    let first = group * len;
+    let own = CUBE_POS % parts * comptime!(UNITS as usize) + UNIT_POS as usize;
+    cube_max(key_of(x, first + own, first + len, parts * comptime!(UNITS as usize), poisons))
+}
+
+/// The magnitude of each part of each group of `len` values; `elements` of them, a cube each.
 #[cube(launch)]
-fn largest_of_parts(x: &[f32], largest: &mut [f32], elements: u32, len: u32, parts: u32) {
+fn magnitudes_of_parts(
+    x: &[f32],
+    magnitudes: &mut [f32],
+    elements: u32,
+    len: u32,
+    parts: u32,
+    #[comptime] poisons: bool,
+) {
     if CUBE_POS < elements as usize {
-        let bits = largest_of_part(x, CUBE_POS / parts as usize, len as usize, parts as usize);
+        let all = key_of_part(x, CUBE_POS / parts as usize, len as usize, parts as usize, poisons);
         if UNIT_POS == 0u32 {
-            largest[CUBE_POS] = f32::reinterpret(bits);
+            magnitudes[CUBE_POS] = f32::reinterpret(block_of(all));
         }
     }
 }
 
-/// Bits of the largest finite magnitude of the cube's part of a group.
-#[cube]
-fn largest_of_part(x: &[f32], group: usize, len: usize, parts: usize) -> u32 {
-    let first = group * len;
-    let own = CUBE_POS % parts * comptime!(UNITS as usize) + UNIT_POS as usize;
-    cube_max(largest_finite(x, first + own, first + len, parts * comptime!(UNITS as usize)))
-}
-
 /// Scale and inverse of each of `elements` groups of `len` values, `parts` cubes for each: the last cube that is done
-/// writes. Parts are those of [`largest_of_parts()`]. `done` has two zeros for each group: the largest magnitude, and
-/// the number of cubes that are done.
+/// writes. `done` has two zeros for each group: the key, and the number of cubes that are done.
 #[cube(launch)]
 fn scales_by_parts(
     x: &[f32],
@@ -150,107 +256,112 @@ fn scales_by_parts(
     elements: u32,
     len: u32,
     parts: u32,
-    numerator: f32,
-    least: f32,
-    #[comptime] pow2: bool,
+    #[comptime] derivation: Derivation,
 ) {
     let group = CUBE_POS / parts as usize;
     if group < elements as usize {
-        let bits = largest_of_part(x, group, len as usize, parts as usize);
+        let own = key_of_part(x, group, len as usize, parts as usize, derivation.poisons);
         if UNIT_POS == 0u32 {
-            done[2 * group].fetch_max(bits);
+            done[2 * group].fetch_max(own);
         }
         // The maximum is there before the cube counts as done.
         sync_storage();
         if UNIT_POS == 0u32 {
             let before = done[2 * group + 1].fetch_add(1u32);
             if before + 1u32 == parts {
-                let largest = done[2 * group].fetch_max(0u32);
-                write_scale(scales, group, largest, numerator, least, pow2);
+                let all = done[2 * group].fetch_max(0u32);
+                write_scale(scales, group, all, derivation);
             }
         }
     }
 }
 
-/// Scale and inverse of each of `elements` groups of `len` values: a cube or a unit for each.
+/// Scale and inverse of each of `elements` groups of `len` values, or its magnitude: a cube or a unit for each.
 #[cube(launch)]
 fn scales_of_groups(
     x: &[f32],
-    scales: &mut [f32],
+    to: &mut [f32],
     elements: u32,
     len: u32,
-    numerator: f32,
-    least: f32,
-    #[comptime] pow2: bool,
+    #[comptime] derivation: Derivation,
     #[comptime] by_cube: bool,
+    #[comptime] to_scales: bool,
 ) {
     let len = len as usize;
     if comptime!(by_cube) {
         let mut group = CUBE_POS;
         while group < elements as usize {
-            let first = group * len;
-            let own = largest_finite(x, first + UNIT_POS as usize, first + len, comptime!(UNITS as usize));
-            let largest = cube_max(own);
+            let (first, step) = (group * len, comptime!(UNITS as usize));
+            let own = key_of(x, first + UNIT_POS as usize, first + len, step, derivation.poisons);
+            let all = cube_max(own);
             if UNIT_POS == 0u32 {
-                write_scale(scales, group, largest, numerator, least, pow2);
+                write(to, group, all, derivation, to_scales);
             }
             group += CUBE_COUNT;
         }
     } else if ABSOLUTE_POS < elements as usize {
         let first = ABSOLUTE_POS * len;
-        let largest = largest_finite(x, first, first + len, 1usize);
-        write_scale(scales, ABSOLUTE_POS, largest, numerator, least, pow2);
+        let all = key_of(x, first, first + len, 1usize, derivation.poisons);
+        write(to, ABSOLUTE_POS, all, derivation, to_scales);
     }
 }
 
-/// Writes scale and inverse of a group whose largest finite magnitude has these bits.
 #[cube]
-pub(super) fn write_scale(
-    scales: &mut [f32],
+fn write(
+    to: &mut [f32],
     group: usize,
-    largest: u32,
-    numerator: f32,
-    least: f32,
-    #[comptime] pow2: bool,
+    key: u32,
+    #[comptime] derivation: Derivation,
+    #[comptime] to_scales: bool,
 ) {
-    let mut scale = quotient(u32::reinterpret(numerator), max(largest, 1u32));
-    if comptime!(pow2) {
-        scale &= !SIGNIFICAND;
+    if comptime!(to_scales) {
+        write_scale(to, group, key, derivation);
+    } else {
+        to[group] = f32::reinterpret(block_of(key));
     }
-    scale = max(scale, u32::reinterpret(least));
-    scale = select(largest == 0u32, ONE, scale);
-    scales[2 * group] = f32::reinterpret(scale);
-    scales[2 * group + 1] = f32::reinterpret(quotient(ONE, scale));
 }
 
-/// Bits of `a / b`, rounded to nearest-even and kept between 2^-126 and 2^126. Both are positive and finite, `a` is
-/// normal.
+/// Writes scale and inverse of a group with this key, without a scale of the tensor.
 #[cube]
-fn quotient(a: u32, b: u32) -> u32 {
-    let mut remainder = (a & SIGNIFICAND) | (SIGNIFICAND + 1u32);
-    let mut exponent = i32::cast_from(a >> 23u32) + 127i32;
-    let fraction = b & SIGNIFICAND;
-    let subnormal = b <= SIGNIFICAND;
-    let up = select(subnormal, u32::leading_zeros(fraction) - 8u32, 0u32);
-    let divisor = select(subnormal, fraction << up, fraction | (SIGNIFICAND + 1u32));
-    exponent -= select(subnormal, 1i32 - i32::cast_from(up), i32::cast_from(b >> 23u32));
-    if remainder < divisor {
-        remainder <<= 1u32;
-        exponent -= 1i32;
+pub(super) fn write_scale(scales: &mut [f32], group: usize, key: u32, #[comptime] derivation: Derivation) {
+    let none = TensorPair { amax: 0u32, encode: ONE.runtime(), decode: ONE.runtime(), least_stored: 0u32 };
+    write_pair(scales, group, pair_of(block_of(key), &none, ONE.runtime(), derivation));
+}
+
+#[cube]
+fn write_pair(scales: &mut [f32], group: usize, pair: Pair) {
+    scales[2 * group] = f32::reinterpret(pair.encode);
+    scales[2 * group + 1] = f32::reinterpret(pair.decode);
+}
+
+/// Scale and inverse of each of `elements` groups from their magnitudes, under the scale of the tensor: from `parts`
+/// magnitudes of its parts, or from `amax` if there are none. With a choice, groups have its number of elements.
+#[cube(launch)]
+fn scales_under_tensor(
+    x: &[f32],
+    magnitudes: &[f32],
+    of_parts: &[f32],
+    scales: &mut [f32],
+    elements: u32,
+    parts: u32,
+    amax: u32,
+    #[comptime] choice: Option<(ScaleCandidates, usize)>,
+    #[comptime] derivation: Derivation,
+) {
+    let own =
+        key_of(of_parts, UNIT_POS as usize, parts as usize, comptime!(UNITS as usize), derivation.poisons);
+    let measured = block_of(cube_max(own));
+    let measured = select(measured == INFINITY, 0u32, measured);
+    let tensor = tensor_pair(select(parts == 0u32, amax, measured), derivation);
+    let group = ABSOLUTE_POS;
+    if group < elements as usize {
+        let block = u32::reinterpret(magnitudes[group]);
+        let pair = if comptime!(choice.is_some()) {
+            let (choice, len) = comptime!(choice.unwrap_or((ScaleCandidates::NONE, 0)));
+            chosen_pair(x, group * len, block, &tensor, len, choice, derivation)
+        } else {
+            pair_of(block, &tensor, ONE.runtime(), derivation)
+        };
+        write_pair(scales, group, pair);
     }
-    // 24 bits of the quotient and one more, by long division.
-    let mut digits = 0u32;
-    for _ in 0..25u32 {
-        let fits = remainder >= divisor;
-        digits = (digits << 1u32) | u32::cast_from(fits);
-        remainder = (remainder - select(fits, divisor, 0u32)) << 1u32;
-    }
-    let sticky = u32::cast_from(remainder != 0u32);
-    let round = digits & 1u32;
-    digits >>= 1u32;
-    digits += round & (sticky | (digits & 1u32));
-    // A carry out of the significand counts the exponent up by itself.
-    let bits = (exponent << 23i32) + i32::cast_from(digits - (SIGNIFICAND + 1u32));
-    let bits = clamp(bits, comptime!(SMALLEST as i32), comptime!(LARGEST as i32));
-    select(exponent < 1i32, SMALLEST, select(exponent > 253i32, LARGEST, u32::cast_from(bits)))
 }

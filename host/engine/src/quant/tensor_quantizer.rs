@@ -7,7 +7,10 @@ use altgrad_config::SteChoice;
 pub use altgrad_metrics::Role;
 use altgrad_plugin_api::{Blocks, RandomKey, Rounding};
 
+#[cfg(feature = "gpu")]
+use super::scale_kernel;
 use super::{Arithmetic, Arrangement, DeviceFormat, FakeQuantParams, QuantStats, ScaleRule, ScaleSource};
+use crate::device::ComputeDevice;
 
 /// A linear layer, by the index of its weight in the model's table of parameters.
 pub type LayerId = usize;
@@ -198,6 +201,19 @@ impl TensorQuantizer {
             }
             ScaleSource::Dynamic(rule) => Some(rule.scale(amax)[0]),
         }
+    }
+
+    /// True if a device casts by itself, without main memory.
+    #[must_use]
+    pub fn runs_on(&self, device: &ComputeDevice) -> bool {
+        #[cfg(feature = "gpu")]
+        let by_kernels = match self.scale(&History::default()) {
+            ScaleSource::Dynamic(rule) => scale_kernel::derivation(&rule, usize::MAX).is_some(),
+            ScaleSource::Fixed(_) => true,
+        };
+        #[cfg(not(feature = "gpu"))]
+        let by_kernels = false;
+        self.format.runs_on_device(device) && (by_kernels || device.is_cpu())
     }
 
     /// Elements that share a scale, if not the whole tensor does.

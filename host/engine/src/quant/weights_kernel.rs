@@ -4,8 +4,8 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::{
-    scale::ScaleRule,
-    scale_kernel::{largest_finite, write_scale},
+    derivation::Derivation,
+    scale_kernel::{key_of, write_scale},
     tally::Tally,
 };
 use crate::{
@@ -27,11 +27,11 @@ fn firsts(places: &Places, unit: usize) -> SequenceArg<u32> {
     places.iter().map(|[place, _]| (place / unit) as u32).collect()
 }
 
-/// The largest finite magnitudes of the weights, to a word for each, which is zero before.
-pub(super) fn largest(x: &CubeTensor, places: &Places, to: &CubeTensor) {
+/// The keys of the weights (`scale_kernel`), to a word for each, which is zero before.
+pub(super) fn keys(x: &CubeTensor, places: &Places, to: &CubeTensor, poisons: bool) {
     let work = Work::of_lens(lens(places));
     let (elements, starts) = work.arguments();
-    largest_of_weights::launch(
+    keys_of_weights::launch(
         &x.client,
         work.cubes(),
         CubeDim::new_1d(UNITS),
@@ -40,32 +40,31 @@ pub(super) fn largest(x: &CubeTensor, places: &Places, to: &CubeTensor) {
         elements,
         starts,
         firsts(places, 1),
+        poisons,
         places.len(),
     );
 }
 
-/// Scale and inverse of each block, and once for each weight to the places of `scales`, from the largest magnitudes.
+/// Scale and inverse of each block, and once for each weight to the places of `scales`, from the keys.
 pub(super) fn pairs(
-    largest: &CubeTensor,
+    keys: &CubeTensor,
     places: &Places,
-    rule: &ScaleRule,
+    derivation: Derivation,
     [pairs, scales]: [&CubeTensor; 2],
 ) {
     let work = Work::of_lens(lens(places).map(|len| len.div_ceil(BLOCK)));
     let (elements, starts) = work.arguments();
     pairs_of_weights::launch(
-        &largest.client,
+        &keys.client,
         work.cubes(),
         CubeDim::new_1d(UNITS),
-        largest.clone().into_buffer_arg(),
+        keys.clone().into_buffer_arg(),
         pairs.clone().into_buffer_arg(),
         scales.clone().into_buffer_arg(),
         elements,
         starts,
         firsts(places, BLOCK),
-        rule.numerator(),
-        rule.least(),
-        rule.scaling.pow2,
+        derivation,
         places.len(),
     );
 }
@@ -171,48 +170,47 @@ fn part_of(
 }
 
 #[cube(launch)]
-fn largest_of_weights(
+fn keys_of_weights(
     x: &[f32],
-    largest: &mut [Atomic<u32>],
+    keys: &mut [Atomic<u32>],
     elements: Sequence<u32>,
     starts: Sequence<u32>,
     places: Sequence<u32>,
+    #[comptime] poisons: bool,
     #[comptime] count_of_weights: usize,
 ) {
     let part = part_of(&elements, &starts, &places, count_of_weights);
     let place = part.place.read();
     let (first, end) = (place + part.first.read(), place + part.elements.read());
-    let own = largest_finite(x, first as usize, end as usize, part.step.read() as usize);
-    let bits = cube_max(own);
+    let own = key_of(x, first as usize, end as usize, part.step.read() as usize, poisons);
+    let key = cube_max(own);
     if UNIT_POS == 0u32 {
-        largest[part.weight.read() as usize].fetch_max(bits);
+        keys[part.weight.read() as usize].fetch_max(key);
     }
 }
 
 /// Here elements are blocks.
 #[cube(launch)]
 fn pairs_of_weights(
-    largest: &[u32],
+    keys: &[u32],
     pairs: &mut [f32],
     scales: &mut [f32],
     elements: Sequence<u32>,
     starts: Sequence<u32>,
     places: Sequence<u32>,
-    numerator: f32,
-    least: f32,
-    #[comptime] pow2: bool,
+    #[comptime] derivation: Derivation,
     #[comptime] count_of_weights: usize,
 ) {
     let part = part_of(&elements, &starts, &places, count_of_weights);
     let weight = part.weight.read() as usize;
     let own = weight * comptime!(BLOCK / 2);
-    let bits = largest[weight];
+    let key = keys[weight];
     let mut block = part.first.read();
     if block == 0u32 {
-        write_scale(scales, own, bits, numerator, least, pow2);
+        write_scale(scales, own, key, derivation);
     }
     while block < part.elements.read() {
-        write_scale(pairs, (part.place.read() + block) as usize, bits, numerator, least, pow2);
+        write_scale(pairs, (part.place.read() + block) as usize, key, derivation);
         block += part.step.read();
     }
 }

@@ -13,7 +13,7 @@ use burn_cubecl::{
 };
 
 use super::{
-    DeviceFormat, ScaleRule,
+    DeviceFormat, ScaleRule, scale_kernel,
     tally::{COUNTS, SUMS},
     weights_kernel::{self, BLOCK, Finished},
 };
@@ -222,11 +222,15 @@ impl WeightsCall {
         let Some(kernels) = self.format.kernels() else {
             return Err(PluginError::unsupported("it has no kernels for this device"));
         };
-        let largest = zero_words(&x.device(), places.len());
-        weights_kernel::largest(x, places, &largest);
+        let derivation = scale_kernel::derivation(&self.rule, x.shape().num_elements());
+        let Some(derivation) = derivation else {
+            return Err(PluginError::unsupported("kernels do not compute its scales"));
+        };
+        let keys = zero_words(&x.device(), places.len());
+        weights_kernel::keys(x, places, &keys, derivation.poisons);
         let shape = Shape::from([x.shape().num_elements() / BLOCK, 2]);
         let pairs = empty_device_contiguous_dtype(x.client.clone(), x.device(), shape, DType::F32);
-        weights_kernel::pairs(&largest, places, &self.rule, [&pairs, scales]);
+        weights_kernel::pairs(&keys, places, derivation, [&pairs, scales]);
         let key = RandomKey::default();
         let [rounded, _, _] = kernels.fake_quant(self.format.plugin(), x, &pairs, self.rounding, &key)?;
         Ok(rounded)

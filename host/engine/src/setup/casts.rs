@@ -61,9 +61,10 @@ pub(crate) fn arithmetic(cast: &altgrad_casts::Cast) -> Arithmetic {
     }
 }
 
-/// True if the host computes a cast: kernels multiply by scales, and round ties as their modes say.
+/// True if the CPU rounds for a cast on every device: kernels round ties as their modes say, and saturate.
 pub(crate) fn is_on_host(cast: &altgrad_casts::Cast) -> bool {
-    !arithmetic(cast).is_the_formats() || cast.needs_matrix()
+    let arithmetic = arithmetic(cast);
+    arithmetic.own.is_some() || arithmetic.overflow.is_some() || cast.needs_matrix()
 }
 
 /// Refuses a cast that needs the whole matrix on a device other than the CPU.

@@ -27,8 +27,8 @@ use crate::{
     device::ComputeDevice,
     model::{Layout, layout::ParamId},
     quant::{
-        DeviceFormat, History, LayerId, QuantPlan, Role, ScaleChange, ScaleRule, ScaleSource, Scaling,
-        TensorQuantizer, UseSource, end_of_range, target_on_grid,
+        DeviceFormat, LayerId, QuantPlan, Role, ScaleChange, ScaleRule, Scaling, TensorQuantizer, UseSource,
+        end_of_range, target_on_grid,
     },
 };
 
@@ -402,18 +402,11 @@ impl Builder<'_> {
 
     /// The warning, if a GPU computes parts of casts in main memory: one for all of them.
     fn main_memory_warning(&self) -> Option<String> {
-        let in_main_memory = |site: &&TensorQuantizer| {
-            let plain = match site.scale(&History::default()) {
-                ScaleSource::Dynamic(rule) => rule.is_plain(),
-                ScaleSource::Fixed(_) => true,
-            };
-            !plain || site.transform.is_some()
-        };
-        let sites = self.sites.iter().map(|(_, site)| site).filter(|_| self.device.label != "cpu");
-        let found: Vec<&TensorQuantizer> = sites.filter(in_main_memory).collect();
+        let sites = self.sites.iter().map(|(_, site)| site);
+        let found: Vec<&TensorQuantizer> = sites.filter(|site| !site.runs_on(self.device)).collect();
         let (first, count, device) = (found.first()?, found.len(), &self.device.label);
         Some(format!(
-            "{count} casts go to main memory and back, first the {} of `{}`: {device} computes neither their scales nor their transforms",
+            "{count} casts go to main memory and back, first the {} of `{}`: {device} does not compute them",
             first.role.plural(),
             first.layer,
         ))
@@ -432,7 +425,7 @@ impl Builder<'_> {
             DeviceFormat::new(plugin, self.device, &self.modes)
         };
         let format = format.map_err(|error| (key.to_string(), error))?;
-        if !format.runs_on_device(self.device) {
+        if !on_host && !format.runs_on_device(self.device) {
             let device = &self.device.label;
             tracing::warn!("format `{name}` has no kernels for {device}: tensors go to main memory and back");
         }

@@ -8,6 +8,7 @@ mod fused_padded;
 mod histograms;
 mod linear;
 mod padded;
+mod recipes;
 mod rounding;
 mod scales;
 mod sums;

@@ -60,7 +60,8 @@ fn groups_of_all_lengths_have_the_scales_of_the_cpu() {
             let DispatchDevice::Cube(cube) = device.tensors.as_dispatch() else { unreachable!("a GPU") };
             let tensor = upload::<CubeBackend>(cube, [x.len()].into(), x);
             let rule = ScaleRule::max(448.0, 0, false, Some(len));
-            let found = download::<CubeBackend>(scale_kernel::scales_by(tensor, rule, true)).unwrap();
+            let found =
+                download::<CubeBackend>(scale_kernel::scales_by(tensor, &rule, true).unwrap()).unwrap();
             let found: Vec<u32> = found.into_iter().map(f32::to_bits).collect();
             assert!(found == expected, "{}: {groups} groups of {len} in one launch", device.label);
         }

@@ -93,14 +93,18 @@ fn kernels_take_their_length_from_the_shape() {
     host/engine/src/metrics/sums_kernel.rs moments: elements
     host/engine/src/probe.rs probe: fixed
     host/engine/src/probe.rs probe_product: fixed
+    host/engine/src/quant/arithmetic_kernel.rs scale_back: elements
+    host/engine/src/quant/arithmetic_kernel.rs scale_elements: elements
     host/engine/src/quant/histogram_kernel.rs codes: elements
     host/engine/src/quant/histogram_kernel.rs powers: elements
     host/engine/src/quant/product_kernel.rs multiply_to: elements
     host/engine/src/quant/product_kernel.rs multiply_twice: elements
-    host/engine/src/quant/scale_kernel.rs largest_of_parts: elements
+    host/engine/src/quant/rotation_kernel.rs rotate_tiles: elements
+    host/engine/src/quant/scale_kernel.rs magnitudes_of_parts: elements
     host/engine/src/quant/scale_kernel.rs scales_by_parts: elements
     host/engine/src/quant/scale_kernel.rs scales_of_groups: elements
-    host/engine/src/quant/weights_kernel.rs largest_of_weights: elements
+    host/engine/src/quant/scale_kernel.rs scales_under_tensor: elements
+    host/engine/src/quant/weights_kernel.rs keys_of_weights: elements
     host/engine/src/quant/weights_kernel.rs pairs_of_weights: elements
     host/engine/src/quant/weights_kernel.rs statistics_of_weights: elements
     host/engine/src/quant/weights_kernel.rs weights_to_bf16: elements

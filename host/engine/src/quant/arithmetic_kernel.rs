@@ -1,0 +1,154 @@
+//! Casts in kernels whose scales are applied otherwise than the kernel of a format does: elements are scaled, rounded
+//! by that kernel at scale 1, and scaled back. Quotients are rounded once ([`super::exact`]), as on the CPU.
+
+#![allow(missing_docs, reason = "the macro adds a module to each function")]
+
+use altgrad_casts::Operation;
+use altgrad_plugin_api::PluginError;
+use burn::backend::TensorMetadata as _;
+use burn::tensor::{DType, Shape};
+use burn_cubecl::{ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
+use cubecl::prelude::*;
+
+use super::{
+    FakeQuantParams,
+    choice_kernel::divided,
+    format_kernels::FormatKernels,
+    histogram_kernel,
+    tally::{COUNTS, SUMS, Tally},
+};
+use crate::{
+    cube_parts::{INFINITY, MAGNITUDE, QUIET, UNITS, elements},
+    kernel_text::{cubes, upload},
+    zero_words::zero_words,
+};
+
+/// Rounds contiguous values: results, words and sums, as the host counts them.
+pub(super) fn fake_quant(
+    kernels: &FormatKernels,
+    x: &CubeTensor,
+    scales: &CubeTensor,
+    params: &FakeQuantParams,
+) -> Result<[CubeTensor; 3], PluginError> {
+    let (client, device) = (x.client.clone(), x.device());
+    let count = elements(x);
+    let group = count / scales.shape()[0] as u32;
+    let empty = |shape| empty_device_contiguous_dtype(client.clone(), device.clone(), shape, DType::F32);
+    let launch_cubes = || CubeCount::new_1d(cubes(count as usize) as u32);
+    let arithmetic = params.arithmetic;
+    let scaled = empty(x.shape());
+    scale_elements::launch(
+        &client,
+        launch_cubes(),
+        CubeDim::new_1d(UNITS),
+        x.clone().into_buffer_arg(),
+        scales.clone().into_buffer_arg(),
+        scaled.clone().into_buffer_arg(),
+        count,
+        group,
+        arithmetic.quantize == Operation::Divide,
+    );
+    let one = upload::<burn_cubecl::CubeBackend>(&device, Shape::from([1, 2]), vec![1.0; 2]);
+    let plugin = params.format.plugin();
+    let [rounded, _, _] = kernels.fake_quant(plugin, &scaled, &one, params.rounding, &params.key)?;
+    let words = zero_words(&device, COUNTS);
+    let sums = empty(Shape::from([SUMS * cubes(count as usize)]));
+    let y = empty(x.shape());
+    let values = params.format.values();
+    scale_back::launch(
+        &client,
+        launch_cubes(),
+        CubeDim::new_1d(UNITS),
+        x.clone().into_buffer_arg(),
+        scaled.into_buffer_arg(),
+        rounded.clone().into_buffer_arg(),
+        scales.clone().into_buffer_arg(),
+        y.clone().into_buffer_arg(),
+        words.clone().into_buffer_arg(),
+        sums.clone().into_buffer_arg(),
+        count,
+        group,
+        overflow_bound(values.min_finite()),
+        overflow_bound(values.max_finite()),
+        arithmetic.dequantize == Operation::Divide,
+    );
+    if let Some(histogram) = &params.histogram {
+        let zeros = (params.padding_elements, params.format.zero_code());
+        let table = kernels.code_table();
+        let counts = histogram_kernel::count([x.clone(), rounded, one], (&words, 0), table, zeros);
+        histogram.add_on_device(counts);
+    }
+    Ok([y, words, sums])
+}
+
+/// Bits of the largest magnitude on a side of zero that is no overflow.
+fn overflow_bound(end: f32) -> u32 {
+    end.abs().next_up().next_up().to_bits()
+}
+
+#[cube(launch)]
+fn scale_elements(
+    x: &[f32],
+    scales: &[f32],
+    scaled: &mut [f32],
+    elements: u32,
+    group: u32,
+    #[comptime] divides: bool,
+) {
+    let mut position = ABSOLUTE_POS;
+    while position < elements as usize {
+        let pair = (2u32 * (position as u32 / group)) as usize;
+        let value = x[position];
+        scaled[position] = if comptime!(divides) {
+            f32::reinterpret(divided(u32::reinterpret(value), u32::reinterpret(scales[pair + 1])))
+        } else {
+            value * scales[pair]
+        };
+        position += CUBE_COUNT * (CUBE_DIM as usize);
+    }
+}
+
+#[cube(launch)]
+fn scale_back(
+    x: &[f32],
+    scaled: &[f32],
+    rounded: &[f32],
+    scales: &[f32],
+    y: &mut [f32],
+    words: &mut [Atomic<u32>],
+    sums: &mut [f32],
+    elements: u32,
+    group: u32,
+    below: u32,
+    above: u32,
+    #[comptime] divides: bool,
+) {
+    let tally = Tally::new();
+    let mut position = ABSOLUTE_POS;
+    while position < elements as usize {
+        let pair = (2u32 * (position as u32 / group)) as usize;
+        let point = rounded[position];
+        let (encode, decode) = (scales[pair], scales[pair + 1]);
+        let value = if comptime!(divides) {
+            let quotient = divided(u32::reinterpret(point), u32::reinterpret(encode));
+            let sign = u32::reinterpret(point) & !comptime!(MAGNITUDE);
+            let is_nan = (u32::reinterpret(point) & MAGNITUDE) > INFINITY;
+            let to_zero = u32::reinterpret(decode) == 0u32 && !is_nan;
+            f32::reinterpret(select(to_zero, sign, quotient))
+        } else {
+            point * decode
+        };
+        let element = x[position];
+        let bits = u32::reinterpret(element);
+        // Devices differ in the payload of a NaN after arithmetic.
+        let value = select((bits & MAGNITUDE) > INFINITY, bits | QUIET, u32::reinterpret(value));
+        let value = f32::reinterpret(value);
+        y[position] = value;
+        let of_scaled = u32::reinterpret(scaled[position]);
+        let size = of_scaled & MAGNITUDE;
+        let bound = select(of_scaled > MAGNITUDE, below, above);
+        tally.add(element, value, size > bound && size <= INFINITY);
+        position += CUBE_COUNT * (CUBE_DIM as usize);
+    }
+    tally.finish(words, 0usize, sums, CUBE_POS);
+}

@@ -1,0 +1,101 @@
+//! Hadamard transforms of the rows of a matrix in kernels: those of [`altgrad_casts::Hadamard`], bit for bit. Elements
+//! are added in its order, and no product is part of a sum.
+
+#![allow(missing_docs, reason = "the macro adds a module to each function")]
+
+use burn::backend::TensorMetadata as _;
+use burn::tensor::DType;
+use burn_cubecl::{kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
+use cubecl::prelude::*;
+
+use super::Rotation;
+use crate::{
+    cube_parts::{INFINITY, MAGNITUDE, QUIET, UNITS, elements},
+    kernel_text::cubes,
+};
+
+/// Words of signs: a bit for each element of the largest tile.
+const SIGN_WORDS: usize = 8;
+
+/// The rows rotated, or rotated back. Their width is a whole number of tiles.
+pub(super) fn rotate(x: CubeTensor, rotation: Rotation, back: bool) -> CubeTensor {
+    let Rotation { hadamard, key } = rotation;
+    let x = into_contiguous(x);
+    let y = empty_device_contiguous_dtype(x.client.clone(), x.device(), x.shape(), DType::F32);
+    let mut words = [0u32; SIGN_WORDS];
+    for (index, sign) in hadamard.signs(&key).into_iter().enumerate() {
+        words[index / 32] |= u32::from(sign < 0.0) << (index % 32);
+    }
+    let (client, elements) = (x.client.clone(), elements(&x));
+    rotate_tiles::launch(
+        &client,
+        CubeCount::new_1d(cubes(elements as usize) as u32),
+        CubeDim::new_1d(UNITS),
+        x.into_buffer_arg(),
+        y.clone().into_buffer_arg(),
+        elements,
+        words.into_iter().collect(),
+        hadamard.factor(),
+        hadamard.size as u32,
+        hadamard.to_bf16 && !back,
+        back,
+    );
+    y
+}
+
+/// A cube transforms as many elements at once as it has units, which are whole tiles.
+#[cube(launch)]
+fn rotate_tiles(
+    x: &[f32],
+    y: &mut [f32],
+    elements: u32,
+    signs: Sequence<u32>,
+    factor: f32,
+    #[comptime] size: u32,
+    #[comptime] to_bf16: bool,
+    #[comptime] back: bool,
+) {
+    let mut values = Shared::<[f32]>::new_slice(comptime!(UNITS as usize));
+    let place = UNIT_POS % size;
+    let mut word = 0u32;
+    #[unroll]
+    for i in 0..SIGN_WORDS {
+        word = select(place / 32u32 == comptime!(i as u32), signs[i], word);
+    }
+    let sign = select(((word >> (place % 32u32)) & 1u32) == 1u32, -1.0f32, 1.0f32);
+    let mut first = CUBE_POS as u32 * UNITS;
+    while first < elements {
+        let position = first + UNIT_POS;
+        let inside = position < elements;
+        let mut own = 0.0f32;
+        if inside {
+            own = x[position as usize];
+        }
+        if comptime!(!back) {
+            own *= sign;
+        }
+        #[unroll]
+        for level in 0..comptime!(size.ilog2()) {
+            let distance = comptime!(1u32 << level);
+            sync_cube();
+            values[UNIT_POS as usize] = own;
+            sync_cube();
+            let is_left = (UNIT_POS & distance) == 0u32;
+            let other = values[(UNIT_POS ^ distance) as usize];
+            own = select(is_left, own + other, other - own);
+        }
+        let result = if comptime!(back) { own * (factor * sign) } else { own * factor };
+        if inside {
+            y[position as usize] = if comptime!(to_bf16) { nearest_bf16(result) } else { result };
+        }
+        first += CUBE_COUNT as u32 * UNITS;
+    }
+}
+
+#[cube]
+fn nearest_bf16(x: f32) -> f32 {
+    let bits = u32::reinterpret(x);
+    let rounded = bits + 0x7fffu32 + ((bits >> 16u32) & 1u32);
+    let rounded = select((bits & MAGNITUDE) > INFINITY, bits | QUIET, rounded);
+    f32::reinterpret(rounded & 0xffff_0000u32)
+}
