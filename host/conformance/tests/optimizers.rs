@@ -118,6 +118,7 @@ impl<const FAULT: u8> Optimizer for Faulty<FAULT> {
     }
 
     fn step_with_services(&self, step: ServiceStep<'_>) -> Result<(), PluginError> {
+        let step = step.single()?;
         step.states[0].assign(&step.states[0].blend(0.5, &step.grad, 1.0)?)?;
         step.param.assign(&step.param.blend(1.0, &step.states[0], -0.01)?)
     }

@@ -1,7 +1,9 @@
-//! The loader's only `unsafe`: opening plugin libraries, and reading the tables of those written in C ([`c_table`]).
+//! The loader's only `unsafe`: opening plugin libraries, and reading the tables of those written in C ([`c_table`],
+//! [`c_plugins`]).
 //!
 //! Every item here is a thin call with its safety reason; the checks behind these reasons are in [`crate::library`].
 
+pub mod c_plugins;
 pub mod c_table;
 
 use std::path::Path;

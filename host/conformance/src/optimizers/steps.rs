@@ -3,7 +3,7 @@
 use altgrad_plugin_api::{ErrorKind, PluginError, Scope, abi::OptimizerObject};
 
 use super::{
-    call::{CASES, Param, TestGrid, cases_on_grids, grids, numbers, rule_of},
+    call::{CASES, Param, TestGrid, cases_on_grids, grids, numbers, rule_of, step_together},
     subject::OptimizerSubject,
 };
 use crate::{CheckResult, Random, Verdict, subject::said};
@@ -167,6 +167,42 @@ pub(super) fn parts(subject: &OptimizerSubject) -> CheckResult {
     Ok(Verdict::Skipped("no parameter is stepped an element at a time".into()))
 }
 
+/// A group of all parameters: finite, and the same twice.
+pub(super) fn group(subject: &OptimizerSubject) -> CheckResult {
+    let together = || -> Result<Option<Vec<u32>>, String> {
+        let object = subject.instance()?;
+        let mut params = Vec::new();
+        for (case, grid) in cases_on_grids(&object, &[None])? {
+            params.push(Param::new(&object, case.0, case.1, grid)?);
+        }
+        params.retain(|param| param.scope() == Scope::GROUP);
+        if params.is_empty() {
+            return Ok(None);
+        }
+        for update in 1..=STEPS {
+            let grads: Vec<Vec<f32>> = params
+                .iter()
+                .enumerate()
+                .map(|(i, param)| numbers(update * 100 + i as u64, param.values.len()))
+                .collect();
+            let grads: Vec<&[f32]> = grads.iter().map(Vec::as_slice).collect();
+            let mut all: Vec<&mut Param<'_>> = params.iter_mut().collect();
+            step_together(&object, &mut all, &grads, update)
+                .map_err(|error| said("step_with_services", &error))?;
+        }
+        let bits: Vec<u32> = params.iter().flat_map(Param::bits).collect();
+        match bits.iter().map(|&bits| f32::from_bits(bits)).find(|x| !x.is_finite()) {
+            Some(bad) => Err(format!("the group has {bad} after {STEPS} updates")),
+            None => Ok(Some(bits)),
+        }
+    };
+    match (together()?, together()?) {
+        (None, _) => Ok(Verdict::Skipped("no parameter is updated together with others".into())),
+        (first, second) if first == second => Ok(Verdict::Passed),
+        _ => Err("the same updates of the group give other bits".into()),
+    }
+}
+
 fn no_panic(what: &str, result: Result<(), PluginError>) -> Result<bool, String> {
     match result {
         Ok(()) => Ok(true),
@@ -223,7 +259,7 @@ pub(super) fn wrong_lengths(subject: &OptimizerSubject) -> CheckResult {
     let object = subject.instance()?;
     for &(name, shape) in CASES {
         let param = Param::new(&object, name, shape, None)?;
-        if param.scope() == Scope::SERVICES {
+        if param.is_served() {
             continue;
         }
         let len = param.values.len();

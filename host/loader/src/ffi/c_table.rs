@@ -16,6 +16,7 @@ use altgrad_plugin_api::{
     KernelOp, KernelText, MergeRule, Minifloat, PartialSum, PluginError, RandomKey, Rounding, StatisticsWord,
 };
 
+use super::c_plugins::{self, COptimizer, CSink};
 use crate::version::{self, C_VERSION, Version};
 
 /// Name of the symbol a C library exports: a [`Library`], not a function.
@@ -38,6 +39,11 @@ pub(super) struct Library {
     compiler: *const c_char,
     cpu_features: *const c_char,
     formats: *const *const Format,
+    /// From here on a table may lack fields.
+    optimizers: *const *const c_plugins::Optimizer,
+    sinks: *const *const c_plugins::Sink,
+    optimizer_count: u32,
+    sink_count: u32,
 }
 
 /// `altgrad_format_v1`.
@@ -97,7 +103,8 @@ struct Named<T> {
 
 /// `altgrad_error`.
 #[repr(C)]
-struct CError {
+#[derive(Debug)]
+pub(super) struct CError {
     message: *mut c_char,
     size: u64,
 }
@@ -126,6 +133,10 @@ pub struct CLibrary {
     pub cpu_features: &'static str,
     /// Its formats.
     pub formats: Vec<CFormat>,
+    /// Its optimizers.
+    pub optimizers: Vec<COptimizer>,
+    /// Its sinks.
+    pub sinks: Vec<CSink>,
 }
 
 /// A format as a C library describes it.
@@ -188,18 +199,35 @@ impl CLibrary {
         if let Some(refusal) = version::refusal("altgrad_plugin.h", Version(version), Version(C_VERSION)) {
             return Err(refusal);
         }
-        let table = sized(table, head[2], size_of::<Library>(), "the library's table")?;
-        let formats = array(table.formats, counted(table.format_count, "formats")?, "its formats")?;
-        let read = |(index, &format): (usize, &*const Format)| {
-            CFormat::read(format).map_err(|fault| format!("its format {}: {fault}", index + 1))
-        };
+        let table = sized(table, head[2], offset_of!(Library, optimizers), "the library's table")?;
         Ok(Self {
             version,
             compiler: text(table.compiler, "compiler")?,
             cpu_features: text(table.cpu_features, "cpu_features")?,
-            formats: formats.iter().enumerate().map(read).collect::<Result<_, _>>()?,
+            formats: tables(table.formats, table.format_count, "format", CFormat::read)?,
+            optimizers: tables(table.optimizers, table.optimizer_count, "optimizer", COptimizer::read)?,
+            sinks: tables(table.sinks, table.sink_count, "sink", CSink::read)?,
         })
     }
+}
+
+/// The tables of the plugins of a kind. A list that is NULL alone has none.
+fn tables<T: 'static, R>(
+    first: *const *const T,
+    count: u32,
+    kind: &str,
+    read: impl Fn(*const T) -> Result<R, TableFault>,
+) -> Result<Vec<R>, TableFault> {
+    let list = array(first, counted(count, &format!("{kind}s"))?, &format!("its {kind}s"))?;
+    if let [only] = list
+        && only.is_null()
+    {
+        return Ok(Vec::new());
+    }
+    let numbered = list.iter().enumerate();
+    numbered
+        .map(|(index, &table)| read(table).map_err(|fault| format!("its {kind} {}: {fault}", index + 1)))
+        .collect()
 }
 
 impl CFormat {
@@ -308,12 +336,12 @@ fn info_field(&[offset, kind, index, divisor]: &[u32; 4]) -> InfoField {
     InfoField { offset, kind: InfoKind(kind), index, divisor }
 }
 
-fn counted(count: u32, what: &str) -> Result<usize, TableFault> {
+pub(super) fn counted(count: u32, what: &str) -> Result<usize, TableFault> {
     if count > MOST { Err(format!("{count} {what}: the table is damaged")) } else { Ok(count as usize) }
 }
 
 /// A table that begins with its own size, and this size; it has at least the first `least` bytes.
-fn growing<T: Copy>(table: *const T, least: usize, what: &str) -> Result<(T, usize), TableFault> {
+pub(super) fn growing<T: Copy>(table: *const T, least: usize, what: &str) -> Result<(T, usize), TableFault> {
     if table.is_null() || !table.cast::<u32>().is_aligned() {
         return Err(format!("{what} is null or not aligned"));
     }
@@ -338,7 +366,7 @@ fn sized<T: Copy>(table: *const T, size: u32, least: usize, what: &str) -> Resul
 }
 
 /// A static array of a library.
-fn array<T>(first: *const T, count: usize, what: &str) -> Result<&'static [T], TableFault> {
+pub(super) fn array<T>(first: *const T, count: usize, what: &str) -> Result<&'static [T], TableFault> {
     if count == 0 && first.is_null() {
         return Ok(&[]);
     }
@@ -353,7 +381,7 @@ fn array<T>(first: *const T, count: usize, what: &str) -> Result<&'static [T], T
     Ok(unsafe { slice::from_raw_parts(first, count) })
 }
 
-fn text(text: *const c_char, what: &str) -> Result<&'static str, TableFault> {
+pub(super) fn text(text: *const c_char, what: &str) -> Result<&'static str, TableFault> {
     if text.is_null() {
         return Err(format!("`{what}` is null"));
     }
@@ -363,12 +391,12 @@ fn text(text: *const c_char, what: &str) -> Result<&'static str, TableFault> {
 }
 
 /// Calls a function with a buffer for its message.
-fn called(name: &str, call: impl FnOnce(*mut CError) -> i32) -> Result<(), PluginError> {
+pub(super) fn called(name: &str, call: impl FnOnce(*mut CError) -> i32) -> Result<(), PluginError> {
     let mut message = [0u8; MESSAGE];
     let mut error = CError { message: message.as_mut_ptr().cast(), size: MESSAGE as u64 };
     let kind = match call(&raw mut error) {
         0 => return Ok(()),
-        code @ (6 | 8) => ErrorKind(code.unsigned_abs()),
+        code @ (1 | 6 | 8) => ErrorKind(code.unsigned_abs()),
         _ => ErrorKind::OTHER,
     };
     let said = CStr::from_bytes_until_nul(&message).map(|text| text.to_string_lossy().replace('\n', " "));
