@@ -114,11 +114,31 @@ fn fp8_manifold_in_asinh_trains_on_a_device_as_on_the_cpu() {
     train_as_on_the_cpu("fp8_manifold_in_asinh_trains_on_a_device_as_on_the_cpu", &rules);
 }
 
+/// Weights have more blocks than the values on which kernels are tried.
+#[test]
+fn weights_with_scales_by_block_train_on_a_device_as_on_the_cpu() {
+    const TEST: &str = "weights_with_scales_by_block_train_on_a_device_as_on_the_cpu";
+    let kinds = [
+        "\nblock = 4",
+        "\nmaster_weights = \"none\"\nblock = 4",
+        "\nmaster_weights = \"none\"\nblock = [4, 4]",
+    ];
+    train_kinds_as_on_the_cpu(TEST, (&["name = \"adamw\"", "name = \"stiffness-adamw\""], &kinds), 100);
+}
+
 fn train_as_on_the_cpu(test: &str, rules: &[&str]) {
-    let bench = Bench::new();
     let kinds = ["", "\nmaster_weights = \"none\"\nrounding = \"stochastic\""];
+    train_kinds_as_on_the_cpu(test, (rules, &kinds), 150);
+}
+
+/// Trains with each rule and kind of weights; more than `least` values of each run are compared. Metrics of weights with
+/// one scale are missing for others.
+fn train_kinds_as_on_the_cpu(test: &str, (rules, kinds): (&[&str], &[&str]), least: usize) {
+    let bench = Bench::new();
     for device in gpu_devices() {
-        for (optimizer, kind) in rules.iter().flat_map(|optimizer| kinds.map(|kind| (optimizer, kind))) {
+        for (optimizer, kind) in
+            rules.iter().flat_map(|optimizer| kinds.iter().map(move |kind| (optimizer, kind)))
+        {
             let what = format!("{device}: {optimizer}{kind}");
             let file = TINY
                 .replace("name = \"adamw\"", &format!("{optimizer}\neps = 1e-6"))
@@ -128,6 +148,8 @@ fn train_as_on_the_cpu(test: &str, rules: &[&str]) {
                 break;
             }
             train(&bench, test, &file, "cpu", "warn").unwrap();
+            let record = bench.read(&format!("{device}/run.json"));
+            assert!(!record.contains("through main memory"), "{what}: {record}");
             let (found, mut expected) = (rows(&bench, device), rows(&bench, "cpu"));
             let computed = found.iter().flatten().filter(|(_, value)| value.is_some());
             assert!(!computed.into_iter().any(|(name, _)| is_of_the_cpu(name)), "{what}");
@@ -154,7 +176,7 @@ fn train_as_on_the_cpu(test: &str, rules: &[&str]) {
                     compared += 1;
                 }
             }
-            assert!(compared > 150, "{what}: {compared} values");
+            assert!(compared > least, "{what}: {compared} values");
         }
     }
 }
