@@ -131,8 +131,8 @@ fn train_as_on_the_cpu(test: &str, rules: &[&str]) {
     train_kinds_as_on_the_cpu(test, (rules, &kinds), 150);
 }
 
-/// Trains with each rule and kind of weights; more than `least` values of each run are compared. Metrics of weights with
-/// one scale are missing for others.
+/// Trains with each rule and kind of weights, and compares more than `least` values of each run. Weights with scales by
+/// block lack the metrics of weights with one scale.
 fn train_kinds_as_on_the_cpu(test: &str, (rules, kinds): (&[&str], &[&str]), least: usize) {
     let bench = Bench::new();
     for device in gpu_devices() {
