@@ -1,4 +1,4 @@
-//! Dynamic scales on a device: from the magnitude of each group to its scale and inverse, by a [`Derivation`].
+//! Dynamic scales on a device: from the magnitude of each group to its scale and inverse.
 //!
 //! All is done in integers, so that every device has the scales of [`super::scale::ScaleRule`], bit for bit. The key of
 //! some elements is a u32 whose maximum over groups is that of the joined groups: their largest finite magnitude, or
@@ -43,7 +43,7 @@ pub(super) fn scales(x: CubeTensor, rule: &ScaleRule) -> Option<CubeTensor> {
     scales_by(x, rule, passes_results)
 }
 
-/// [`scales()`] with parts of groups in one launch or more.
+/// The scales of the groups of `x`, with the parts of a group in one launch or more.
 #[must_use]
 pub fn scales_by(x: CubeTensor, rule: &ScaleRule, in_one_launch: bool) -> Option<CubeTensor> {
     let elements = x.shape().num_elements();
