@@ -7,7 +7,7 @@
 use altgrad_plugin_api::ValueGrid;
 
 /// The rounding of `d 2^N` to a whole number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum FewBitsMode {
     /// Down: `StochasticA` of P3109, Transformer Engine's software for E2M1. Results are biased toward zero by
     /// `2^-(N+1)` steps.

@@ -24,7 +24,7 @@ impl Nested {
         if scaling.order.is_encode() {
             let shift = if tensor.amax > 1.0 { -64 } else { 64 };
             // The quotient of two f32, rounded to f64 and then to f32, is rounded once.
-            let divisor = [f64::from(scaling.most() * range.target), f64::from(exp2(-shift))];
+            let divisor = [f64::from(scaling.most_stored() * range.target), f64::from(exp2(-shift))];
             return Self { first: tensor.amax * exp2(shift), divisor: Some(divisor), factor };
         }
         Self { first: tensor.decode, divisor: None, factor }

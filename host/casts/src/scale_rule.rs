@@ -151,10 +151,14 @@ impl Rule {
                 // Below 2^-127 nothing can be stored; a product that underflows to 0 is there too.
                 if ratio == 0.0 { -127 } else { ceil_log2(ratio) }
             }
-            Self::Rms { deviations } => {
-                let factor = (deviations / f64::from(range.target)) as f32;
-                floor_log2(statistics.deviation() * factor + 1e-8)
-            }
+            Self::Rms { .. } => self.exponent_of_deviation(range.target, statistics.deviation()),
         })
+    }
+
+    /// The exponent of the decode scale of a block with this standard deviation, under [`Rule::Rms`]; 0 under others.
+    #[must_use]
+    pub fn exponent_of_deviation(self, target: f32, deviation: f32) -> i32 {
+        let Self::Rms { deviations } = self else { return 0 };
+        floor_log2(deviation * (deviations / f64::from(target)) as f32 + 1e-8)
     }
 }

@@ -326,7 +326,7 @@ impl Scaling {
             "set type = \"e4m3\", or leave tensor out",
         )?;
         refuse(
-            self.tensor && (self.most() * self.range(grid.range()).target).is_infinite(),
+            self.tensor && (self.most_stored() * self.range(grid.range()).target).is_infinite(),
             "`scaling.tensor` is f32, but 448 times the format's target exceeds f32",
             "leave tensor out, or use another format",
         )?;

@@ -21,7 +21,7 @@ impl Scaling {
             let measured = blocks.iter().map(|block| block.amax).fold(0.0, f32::max);
             let is_poisoned = blocks.iter().any(|block| self.poisons(block));
             let amax = if is_poisoned { f32::NAN } else { self.amax.unwrap_or(measured) };
-            TensorScale::new(self.order, amax, range.target, self.most())
+            TensorScale::new(self.order, amax, range.target, self.most_stored())
         })
     }
 
@@ -33,12 +33,8 @@ impl Scaling {
 
     /// The stored scale of the block with the largest magnitude of the tensor.
     #[must_use]
-    pub fn most_stored(&self) -> f32 {
-        self.most()
-    }
-
     #[inline(always)]
-    pub(crate) fn most(&self) -> f32 {
+    pub fn most_stored(&self) -> f32 {
         match (self.most, self.storage) {
             (Some(most), _) => most,
             (None, Storage::Minifloat(own)) => own.largest(),
@@ -177,7 +173,7 @@ impl Scaling {
             // A tensor of zeros, or a past of zeros, has scale 1.
             (order, Some(tensor)) if order.is_encode() && tensor.amax == 0.0 => (1.0 / stored, stored),
             (Order::Encode | Order::Amax, Some(tensor)) => {
-                (1.0 / (stored * tensor.decode), tensor.decode_of(stored, self.most() * range.target))
+                (1.0 / (stored * tensor.decode), tensor.decode_of(stored, self.most_stored() * range.target))
             }
             (Order::Product, Some(tensor)) => (1.0 / (stored * tensor.decode), stored * tensor.decode),
             (_, Some(tensor)) => (tensor.encode / stored, tensor.decode * stored),

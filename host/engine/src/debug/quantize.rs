@@ -15,7 +15,7 @@ use crate::{
         CastParams, DeviceFormat, FakeQuantParams, History, QuantStats, Role, Rotation, ScaleRule,
         ScaleSource, Scaling, TensorQuantizer, cast, fake_quant,
     },
-    setup::casts::{arithmetic, check_device, groups, is_on_host, mode},
+    setup::casts::{arithmetic, check_device, groups, mode, modes, open},
     tensor,
 };
 
@@ -100,10 +100,7 @@ fn cast_params(
 ) -> Result<CastParams, Diagnostic> {
     let ((rounding, _), arithmetic) = (mode(rule.rounding), arithmetic(rule));
     check_device(rule, device)?;
-    let format = match is_on_host(rule) {
-        false => DeviceFormat::new(Arc::new(format), device, &[rounding])?,
-        true => Arc::new(DeviceFormat::on_host(Arc::new(format), device)?),
-    };
+    let format = open(rule, Arc::new(format), device, &modes(rule).collect::<Vec<_>>())?;
     let (group, tile) = groups(rule.block, shape, Role::Weight);
     let scaling = match rule.block {
         Block::None => Scaling::None,

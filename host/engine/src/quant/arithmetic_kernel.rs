@@ -1,10 +1,11 @@
-//! Casts in kernels whose scales are applied otherwise than the kernel of a format does: elements are scaled, rounded
-//! by that kernel at scale 1, and scaled back. Quotients are rounded once ([`super::exact`]), as on the CPU.
+//! Casts in kernels that differ from that of a format: elements are scaled, rounded by that kernel at scale 1, rounded
+//! otherwise if the cast has a rounding of its own, and scaled back. Quotients are rounded once ([`super::exact`]), as
+//! on the CPU.
 
 #![allow(missing_docs, reason = "the macro adds a module to each function")]
 
 use altgrad_casts::Operation;
-use altgrad_plugin_api::PluginError;
+use altgrad_plugin_api::{PluginError, Rounding};
 use burn::backend::TensorMetadata as _;
 use burn::tensor::{DType, Shape};
 use burn_cubecl::{ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
@@ -15,6 +16,7 @@ use super::{
     choice_kernel::divided,
     format_kernels::FormatKernels,
     histogram_kernel,
+    own_rounding_kernel::{OwnRounding, key_words, own_rounded},
     tally::{COUNTS, SUMS, Tally},
 };
 use crate::{
@@ -50,11 +52,32 @@ pub(super) fn fake_quant(
     );
     let one = upload::<burn_cubecl::CubeBackend>(&device, Shape::from([1, 2]), vec![1.0; 2]);
     let plugin = params.format.plugin();
-    let [rounded, _, _] = kernels.fake_quant(plugin, &scaled, &one, params.rounding, &params.key)?;
+    let values = params.format.values();
+    let own = OwnRounding::of(arithmetic.own, values).unwrap_or(OwnRounding::NONE);
+    let round = |mode| kernels.fake_quant(plugin, &scaled, &one, mode, &params.key);
+    let [rounded, _, _] = round(params.rounding)?;
+    let inner = if own.decides_ties() { round(Rounding::TOWARD_ZERO)?[0].clone() } else { rounded.clone() };
+    let rounded = if own == OwnRounding::NONE {
+        rounded
+    } else {
+        let result = empty(x.shape());
+        round_otherwise::launch(
+            &client,
+            launch_cubes(),
+            CubeDim::new_1d(UNITS),
+            scaled.clone().into_buffer_arg(),
+            rounded.into_buffer_arg(),
+            inner.into_buffer_arg(),
+            result.clone().into_buffer_arg(),
+            count,
+            key_words(&params.key),
+            own,
+        );
+        result
+    };
     let words = zero_words(&device, COUNTS);
     let sums = empty(Shape::from([SUMS * cubes(count as usize)]));
     let y = empty(x.shape());
-    let values = params.format.values();
     scale_back::launch(
         &client,
         launch_cubes(),
@@ -105,6 +128,24 @@ fn scale_elements(
             value * scales[pair]
         };
         position += CUBE_COUNT * (CUBE_DIM as usize);
+    }
+}
+
+/// Elements rounded by a cast's own rounding, `rounded` and `inner` being those of the format.
+#[cube(launch)]
+fn round_otherwise(
+    scaled: &[f32],
+    rounded: &[f32],
+    inner: &[f32],
+    y: &mut [f32],
+    elements: u32,
+    key: Sequence<u32>,
+    #[comptime] own: OwnRounding,
+) {
+    let mut place = ABSOLUTE_POS;
+    while place < elements as usize {
+        y[place] = own_rounded(scaled[place], rounded[place], inner[place], place as u32, &key, own);
+        place += CUBE_COUNT * (CUBE_DIM as usize);
     }
 }
 

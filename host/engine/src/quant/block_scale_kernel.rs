@@ -2,7 +2,9 @@
 //! [`altgrad_casts::Scaling::pair`], bit for bit.
 //!
 //! A block is the f32 bits of its largest finite magnitude. Infinity stands for a block with infinities whose finite
-//! elements are zeros, NaN for one that poisons its scale.
+//! elements are zeros, NaN for one that poisons its scale. The key of some elements is a u32 whose maximum over groups
+//! is that of the joined groups: their largest finite magnitude, or less than all magnitudes if there are infinities
+//! only, or more than all if they poison the scale.
 
 #![allow(missing_docs, reason = "the macro adds a module to each function")]
 
@@ -16,12 +18,15 @@ use super::{
         quotient, steps,
     },
 };
-use crate::cube_parts::{INFINITY, MAGNITUDE};
+use crate::cube_parts::{INFINITY, MAGNITUDE, QUIET};
 
 /// Bits of a NaN, of `2^-128`, and of `2^126` and `2^-126`.
 const NAN: u32 = 0x7fc0_0000;
 const LEAST_DECODE: u32 = 1 << 21;
 const LIMITS: [u32; 2] = [1 << 23, (127 + 126) << 23];
+
+/// The key of elements that poison the scale.
+const POISON: u32 = u32::MAX;
 
 /// Encode and decode scale, as f32 bits, and the number that is stored.
 #[derive(CubeType, Clone, Copy)]
@@ -81,7 +86,20 @@ pub(super) fn pair_of(
         let amax = select(block >= INFINITY, 0u32, block);
         float_scale(block, product(amax, candidate), derivation)
     };
-    // Where the decode scale is 0, all elements become 0.
+    usable(pair)
+}
+
+/// The scale of a block whose decode scale is `2^e` as its deviation has it.
+#[cube]
+pub(super) fn pair_of_exponent(block: u32, e: i32, #[comptime] derivation: Derivation) -> Pair {
+    let is_none = comptime!(derivation.floor_at == 0) && block == INFINITY;
+    let pair = power(select(is_none, 0i32, e), derivation);
+    usable(nan_if(comptime!(derivation.poisons) && block > INFINITY, pair))
+}
+
+/// Where the decode scale is 0, all elements become 0.
+#[cube]
+fn usable(pair: Pair) -> Pair {
     Pair {
         encode: select(pair.decode == 0u32, MIN_NORMAL, pair.encode),
         decode: pair.decode,
@@ -356,4 +374,39 @@ fn tensor_scale(
 #[cube]
 fn inner(scale: u32) -> u32 {
     clamp(scale, LEAST_DECODE, LARGEST)
+}
+
+/// The key of an element.
+#[cube]
+fn key(x: f32, #[comptime] poisons: bool) -> u32 {
+    let bits = u32::reinterpret(x) & MAGNITUDE;
+    let finite = select(bits == 0u32, 0u32, bits + 1u32);
+    let other = if comptime!(poisons) { POISON.runtime() } else { u32::cast_from(bits == INFINITY) };
+    select(bits >= INFINITY, other, finite)
+}
+
+/// The block of a key, as [`pair_of`] takes it.
+#[cube]
+pub(super) fn block_of(key: u32) -> u32 {
+    let finite = select(key == 0u32, 0u32, key - 1u32);
+    select(key == 1u32, INFINITY, select(key == POISON, comptime!(INFINITY | QUIET), finite))
+}
+
+/// The key of `x[start], x[start + step] ..`, before `end`.
+#[cube]
+pub(super) fn key_of(x: &[f32], start: usize, end: usize, step: usize, #[comptime] poisons: bool) -> u32 {
+    let mut all = 0u32;
+    let mut place = start;
+    while place < end {
+        all = max(all, key(x[place], poisons));
+        place += step;
+    }
+    all
+}
+
+/// Writes scale and inverse of a group.
+#[cube]
+pub(super) fn write_pair(scales: &mut [f32], group: usize, pair: Pair) {
+    scales[2 * group] = f32::reinterpret(pair.encode);
+    scales[2 * group + 1] = f32::reinterpret(pair.decode);
 }

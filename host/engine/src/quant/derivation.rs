@@ -1,13 +1,13 @@
 //! The derivation of scales as kernels take it: a [`ScaleRule`] in numbers that are computed once.
 //!
-//! [`altgrad_casts::Scaling`] defines it. Not all scalings have one: deviations, and what depends on more than a block
-//! and the tensor, are computed in main memory.
+//! [`altgrad_casts::Scaling`] defines it. Not all scalings have one: what depends on more than a block and the tensor
+//! is computed in main memory.
 
 use altgrad_casts::{NonFinite, Operation, Order, Rule, ScaleRounding, Storage, ZeroBlock};
 
 use super::ScaleRule;
 
-/// A rule, as [`altgrad_casts::Rule`] without its deviations.
+/// A rule, as [`altgrad_casts::Rule`] without its number of deviations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RuleKind {
     /// The encode scale is divided first.
@@ -19,6 +19,8 @@ pub enum RuleKind {
     Ceil,
     Even,
     Rceil,
+    /// `Rms`: exponents follow from deviations, not from magnitudes.
+    Deviation,
 }
 
 /// A type of floating-point bytes.
@@ -104,10 +106,14 @@ impl Derivation {
             Rule::Ceil => RuleKind::Ceil,
             Rule::Even => RuleKind::Even,
             Rule::Rceil => RuleKind::Rceil,
-            Rule::Rms { .. } => return None,
+            Rule::Rms { .. } => RuleKind::Deviation,
         };
         let is_random = scaling.round == ScaleRounding::Stochastic;
         if scaling.needs_matrix() || scaling.in_bf16 || is_random || scaling.dequantize == Operation::Nested {
+            return None;
+        }
+        let has_magnitude = scaling.tensor || scaling.amax.is_some() || scaling.byte_type().is_some();
+        if kind == RuleKind::Deviation && has_magnitude {
             return None;
         }
         let bits = f32::to_bits;

@@ -19,7 +19,7 @@ const BIAS: i32 = 127;
 
 /// The significand of a number that is not 0, from `2^23`.
 #[cube]
-fn significand(bits: u32) -> u32 {
+pub(super) fn significand(bits: u32) -> u32 {
     let fraction = bits & SIGNIFICAND;
     select(
         bits <= SIGNIFICAND,

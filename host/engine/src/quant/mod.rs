@@ -22,6 +22,8 @@ mod cpu;
 #[cfg(feature = "gpu")]
 mod derivation;
 #[cfg(feature = "gpu")]
+mod deviation_kernel;
+#[cfg(feature = "gpu")]
 mod exact;
 pub mod fake_quant;
 mod format;
@@ -38,6 +40,8 @@ mod matrix_cast;
 pub mod observe;
 mod open_format;
 pub mod operand;
+#[cfg(feature = "gpu")]
+mod own_rounding_kernel;
 mod params;
 mod pass;
 mod pass_stats;
@@ -70,6 +74,8 @@ mod weight_scales;
 mod weights_kernel;
 #[cfg(feature = "gpu")]
 pub mod weights_op;
+#[cfg(feature = "gpu")]
+mod wide;
 mod zeroed_mass;
 
 pub use arrangement::Arrangement;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use altgrad_casts::{Operation, Rounding as CastRounding};
 use altgrad_config::SteChoice;
-use altgrad_plugin_api::{RandomKey, Rounding};
+use altgrad_plugin_api::{RandomKey, Rounding, ValueGrid};
 
-#[cfg(feature = "gpu")]
-use super::tally;
 use super::{CountedBy, DeviceFormat, HistogramCollector, ScaleSource};
+#[cfg(feature = "gpu")]
+use super::{own_rounding_kernel::OwnRounding, tally};
 
 /// The arithmetic of a rounding. A format's own multiplies by scale and inverse. The default is the format's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,6 +29,19 @@ impl Arithmetic {
     #[must_use]
     pub fn is_the_formats(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// True if kernels of the host round in this way to a format of these values, beside those of the format.
+    #[must_use]
+    pub fn has_kernels(&self, values: &ValueGrid) -> bool {
+        #[cfg(feature = "gpu")]
+        let rounds = OwnRounding::of(self.own, values).is_some();
+        #[cfg(not(feature = "gpu"))]
+        let rounds = {
+            let _ = values;
+            self.own.is_none()
+        };
+        rounds && self.overflow.is_none()
     }
 }
 

@@ -93,7 +93,7 @@ fn rule_for_several(params: &CastParams) -> Option<ScaleRule> {
     let quant = &params.quant;
     let ScaleSource::Dynamic(rule) = quant.scale else { return None };
     let has_one_scale = rule.group.is_none() && !rule.scaling.tensor && rule.scaling.choice.is_none();
-    let is_plain = has_one_scale && scale_kernel::derivation(&rule, 1).is_some();
+    let is_plain = has_one_scale && scale_kernel::derivation(&rule, usize::MAX).is_some();
     let rounds_alone = params.rotation.is_none() && params.center.is_none();
     let by_kernels = quant.format.kernels().is_some() && quant.arithmetic.is_the_formats();
     let fits = matches!(quant.format.values(), ValueGrid::Minifloat(_));

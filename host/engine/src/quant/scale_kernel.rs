@@ -1,8 +1,7 @@
 //! Dynamic scales on a device: from the magnitude of each group to its scale and inverse.
 //!
-//! All is done in integers, so that every device has the scales of [`super::scale::ScaleRule`], bit for bit. The key of
-//! some elements is a u32 whose maximum over groups is that of the joined groups: their largest finite magnitude, or
-//! less than all magnitudes if there are infinities only, or more than all if they poison the scale.
+//! All is done in integers, so that every device has the scales of [`super::scale::ScaleRule`], bit for bit. Groups are
+//! compared by their keys ([`super::block_scale_kernel`]).
 
 use burn::backend::TensorMetadata;
 use burn::tensor::{DType, Shape};
@@ -10,14 +9,15 @@ use burn_cubecl::{kernel::into_contiguous, ops::numeric::empty_device_contiguous
 use cubecl::{calculate_cube_count_elemwise, prelude::*};
 
 use super::{
-    block_scale_kernel::{Pair, TensorPair, pair_of, tensor_pair},
+    block_scale_kernel::{TensorPair, block_of, key_of, pair_of, tensor_pair, write_pair},
     choice_kernel::{LONGEST, ScaleCandidates, chosen_pair},
-    derivation::Derivation,
+    derivation::{Derivation, RuleKind},
+    deviation_kernel,
     exact::ONE,
     scale::ScaleRule,
 };
 use crate::{
-    cube_parts::{INFINITY, MAGNITUDE, QUIET, UNITS, cube_max},
+    cube_parts::{INFINITY, UNITS, cube_max},
     zero_words::zero_words,
 };
 
@@ -32,8 +32,6 @@ const MANY: usize = 128;
 const MAX_PARTS: usize = 256;
 /// Most cubes of a launch: devices promise 65,535.
 const MAX_CUBES: usize = 1 << 15;
-/// The key of elements that poison the scale.
-const POISON: u32 = u32::MAX;
 
 /// `[groups, 2]`: scale and inverse of each group of `x`. One launch, and one more for the parts of few long groups
 /// where cubes cannot pass results to each other; three launches under a scale of the tensor. `None` if kernels do not
@@ -52,6 +50,10 @@ pub fn scales_by(x: CubeTensor, rule: &ScaleRule, in_one_launch: bool) -> Option
     let values = into_contiguous(x);
     let groups = Groups { count: elements / len, len, derivation };
     let scales = empty(&values, &[groups.count, 2]);
+    if derivation.rule == RuleKind::Deviation {
+        deviation_kernel::scales(&values, &scales, rule, [groups.count, len], derivation);
+        return Some(scales);
+    }
     if derivation.tensor.is_some() || rule.scaling.choice.is_some() {
         let magnitudes = empty(&values, &[groups.count]);
         groups.magnitudes(values.clone(), &magnitudes);
@@ -82,9 +84,12 @@ pub fn scales_by(x: CubeTensor, rule: &ScaleRule, in_one_launch: bool) -> Option
 /// The derivation of scales in kernels, of a tensor of `elements`; `None` if they are computed in main memory.
 #[must_use]
 pub(super) fn derivation(rule: &ScaleRule, elements: usize) -> Option<Derivation> {
-    let fits = rule.scaling.choice.is_none()
-        || ScaleCandidates::of(rule).is_some() && rule.group_len(elements) <= LONGEST;
-    Derivation::of(rule).filter(|_| fits)
+    let (derivation, len) = (Derivation::of(rule)?, rule.group_len(elements));
+    let fits = match derivation.rule {
+        RuleKind::Deviation => len <= deviation_kernel::LONGEST,
+        _ => rule.scaling.choice.is_none() || ScaleCandidates::of(rule).is_some() && len <= LONGEST,
+    };
+    fits.then_some(derivation)
 }
 
 fn empty(beside: &CubeTensor, shape: &[usize]) -> CubeTensor {
@@ -189,34 +194,6 @@ impl Groups {
             self.derivation,
         );
     }
-}
-
-/// The key of an element.
-#[cube]
-fn key(x: f32, #[comptime] poisons: bool) -> u32 {
-    let bits = u32::reinterpret(x) & MAGNITUDE;
-    let finite = select(bits == 0u32, 0u32, bits + 1u32);
-    let other = if comptime!(poisons) { POISON.runtime() } else { u32::cast_from(bits == INFINITY) };
-    select(bits >= INFINITY, other, finite)
-}
-
-/// The block of a key, as [`pair_of`] takes it.
-#[cube]
-fn block_of(key: u32) -> u32 {
-    let finite = select(key == 0u32, 0u32, key - 1u32);
-    select(key == 1u32, INFINITY, select(key == POISON, comptime!(INFINITY | QUIET), finite))
-}
-
-/// The key of `x[start], x[start + step] ..`, before `end`.
-#[cube]
-pub(super) fn key_of(x: &[f32], start: usize, end: usize, step: usize, #[comptime] poisons: bool) -> u32 {
-    let mut all = 0u32;
-    let mut place = start;
-    while place < end {
-        all = max(all, key(x[place], poisons));
-        place += step;
-    }
-    all
 }
 
 /// The key of the cube's part of a group. A part has every `parts`-th stretch of elements as long as a cube has units,
@@ -326,12 +303,6 @@ fn write(
 pub(super) fn write_scale(scales: &mut [f32], group: usize, key: u32, #[comptime] derivation: Derivation) {
     let none = TensorPair { amax: 0u32, encode: ONE.runtime(), decode: ONE.runtime(), least_stored: 0u32 };
     write_pair(scales, group, pair_of(block_of(key), &none, ONE.runtime(), derivation));
-}
-
-#[cube]
-fn write_pair(scales: &mut [f32], group: usize, pair: Pair) {
-    scales[2 * group] = f32::reinterpret(pair.encode);
-    scales[2 * group + 1] = f32::reinterpret(pair.decode);
 }
 
 /// Scale and inverse of each of `elements` groups from their magnitudes, under the scale of the tensor: from `parts`

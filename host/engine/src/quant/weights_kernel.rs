@@ -3,11 +3,7 @@
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{
-    derivation::Derivation,
-    scale_kernel::{key_of, write_scale},
-    tally::Tally,
-};
+use super::{block_scale_kernel::key_of, derivation::Derivation, scale_kernel::write_scale, tally::Tally};
 use crate::{
     cube_parts::{INFINITY, MAGNITUDE, UNITS, cube_max},
     tensor::batch_kernel::Work,

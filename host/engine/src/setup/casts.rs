@@ -1,12 +1,14 @@
 //! A run file's casts as the sites of a linear layer, and refusals that depend on the layer and on the other casts.
 
+use std::sync::Arc;
+
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_casts::{Axis, Block, Grid, Hadamard, Overflow, Range, Rounding as CastRounding, Rule, Signs};
 use altgrad_config::{
     AmaxChoice, SteChoice,
     cast::{FirstScaleChoice, ResolvedCast, UseSourceChoice, ZeroBlockChoice},
 };
-use altgrad_loader::instance::KeyedDiagnostic;
+use altgrad_loader::{FormatPlugin, instance::KeyedDiagnostic};
 use altgrad_plugin_api::{Rounding, ValueGrid};
 
 use crate::{
@@ -61,10 +63,32 @@ pub(crate) fn arithmetic(cast: &altgrad_casts::Cast) -> Arithmetic {
     }
 }
 
-/// True if the CPU rounds for a cast on every device: kernels round ties as their modes say, and saturate.
-pub(crate) fn is_on_host(cast: &altgrad_casts::Cast) -> bool {
-    let arithmetic = arithmetic(cast);
-    arithmetic.own.is_some() || arithmetic.overflow.is_some() || cast.needs_matrix()
+/// The modes of plugins that a cast needs: ties toward zero or up are decided beside the value toward zero.
+pub(crate) fn modes(cast: &altgrad_casts::Cast) -> impl Iterator<Item = Rounding> {
+    let (mode, _) = mode(cast.rounding);
+    let decides_ties = matches!(cast.rounding, CastRounding::NearestZero | CastRounding::NearestUp);
+    [Some(mode), decides_ties.then_some(Rounding::TOWARD_ZERO)].into_iter().flatten()
+}
+
+/// The format of a cast on the device. The CPU rounds on every device where kernels do not.
+///
+/// # Errors
+/// The plugin's description is impossible, or its kernels do not run on the device.
+pub(crate) fn open(
+    cast: &altgrad_casts::Cast,
+    plugin: Arc<FormatPlugin>,
+    device: &ComputeDevice,
+    modes: &[Rounding],
+) -> Result<Arc<DeviceFormat>, Diagnostic> {
+    match is_on_host(cast, &plugin)? {
+        true => DeviceFormat::on_host(plugin, device).map(Arc::new),
+        false => DeviceFormat::new(plugin, device, modes),
+    }
+}
+
+/// True if the CPU rounds for a cast on every device.
+pub(super) fn is_on_host(cast: &altgrad_casts::Cast, plugin: &FormatPlugin) -> Result<bool, Diagnostic> {
+    Ok(cast.needs_matrix() || !arithmetic(cast).has_kernels(&plugin.values()?))
 }
 
 /// Refuses a cast that needs the whole matrix on a device other than the CPU.

@@ -129,11 +129,7 @@ fn assumed(
     })?;
     // Kernels multiply by scales.
     casts::check_device(&cast, device).map_err(|error| (key.clone(), error))?;
-    let format = if casts::is_on_host(&cast) {
-        DeviceFormat::on_host(plugin, device).map(Arc::new)
-    } else {
-        DeviceFormat::new(plugin, device, &[Rounding::NEAREST_EVEN])
-    };
+    let format = casts::open(&cast, plugin, device, &casts::modes(&cast).collect::<Vec<_>>());
     Ok(Assumed { name: label, format: format.map_err(|error| (key, error))?, cast })
 }
 

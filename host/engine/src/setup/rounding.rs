@@ -45,6 +45,7 @@ struct Builder<'a> {
     tokens: usize,
     /// Tokens of a sequence, if the curvature is measured: it has passes of single sequences.
     sequence: Option<usize>,
+    plugins: HashMap<String, Arc<FormatPlugin>>,
     /// Formats by name and by whether the CPU rounds for them, each opened once.
     formats: HashMap<(String, bool), Arc<DeviceFormat>>,
     /// All rounding modes of the run.
@@ -72,6 +73,7 @@ pub(super) fn quant(
         layout,
         tokens: config.data.batch_size * config.data.block_size,
         sequence: (config.curvature.every > 0).then_some(config.data.block_size),
+        plugins: HashMap::new(),
         formats: HashMap::new(),
         modes: Vec::new(),
         sites: Vec::new(),
@@ -136,9 +138,10 @@ fn is_match(layout: &Layout, pattern: &str, layer: ParamId, role: Role) -> bool 
 fn modes<'a>(casts: impl Iterator<Item = &'a (Role, ResolvedCast)>) -> Vec<Rounding> {
     let mut modes = Vec::new();
     for (_, resolved) in casts.filter(|(_, resolved)| resolved.format().is_some()) {
-        let (mode, _) = casts::mode(resolved.cast().rounding);
-        if !modes.contains(&mode) {
-            modes.push(mode);
+        for mode in casts::modes(&resolved.cast()) {
+            if !modes.contains(&mode) {
+                modes.push(mode);
+            }
         }
     }
     modes
@@ -322,7 +325,7 @@ impl Builder<'_> {
             cast.scaling = altgrad_casts::Scaling { quantize, dequantize, ..Default::default() };
         }
         let arithmetic = casts::arithmetic(&cast);
-        let format = self.format(name, &resolved.key, casts::is_on_host(&cast))?;
+        let format = self.format(name, &resolved.key, &cast)?;
         casts::check_device(&cast, self.device).map_err(|error| (resolved.key.clone(), error))?;
         let center = casts::center(resolved, &cast, role)?;
         casts::check_fields(resolved, &cast, &format)?;
@@ -412,19 +415,25 @@ impl Builder<'_> {
         ))
     }
 
-    /// The format of that name on the device, opened the first time; `on_host` if the CPU is to round.
-    fn format(&mut self, name: &str, key: &str, on_host: bool) -> Result<Arc<DeviceFormat>, KeyedDiagnostic> {
-        let id = (name.to_string(), on_host && self.device.label != "cpu");
+    /// The format of that name on the device for a cast, opened the first time.
+    fn format(
+        &mut self,
+        name: &str,
+        key: &str,
+        cast: &altgrad_casts::Cast,
+    ) -> Result<Arc<DeviceFormat>, KeyedDiagnostic> {
+        let at_key = |error| (key.to_string(), error);
+        let plugin = match self.plugins.get(name) {
+            Some(plugin) => plugin.clone(),
+            None => Arc::new(FormatPlugin::make(self.registry, key, name)?),
+        };
+        self.plugins.insert(name.to_string(), plugin.clone());
+        let on_host = casts::is_on_host(cast, &plugin).map_err(at_key)?;
+        let id = (name.to_string(), on_host && !self.device.is_cpu());
         if let Some(format) = self.formats.get(&id) {
             return Ok(format.clone());
         }
-        let plugin = Arc::new(FormatPlugin::make(self.registry, key, name)?);
-        let format = if id.1 {
-            DeviceFormat::on_host(plugin, self.device).map(Arc::new)
-        } else {
-            DeviceFormat::new(plugin, self.device, &self.modes)
-        };
-        let format = format.map_err(|error| (key.to_string(), error))?;
+        let format = casts::open(cast, plugin, self.device, &self.modes).map_err(at_key)?;
         if !on_host && !format.runs_on_device(self.device) {
             let device = &self.device.label;
             tracing::warn!("format `{name}` has no kernels for {device}: tensors go to main memory and back");

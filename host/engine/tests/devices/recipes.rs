@@ -1,5 +1,5 @@
-//! The casts of all shipped recipes on GPUs: values, scales and counts have the bits of the CPU's, and no cast goes
-//! through main memory but those that are named here.
+//! The casts of all shipped recipes on GPUs, and roundings that no recipe has: values, scales and counts have the bits
+//! of the CPU's, and no cast goes through main memory.
 //!
 //! A device that does not answer is reported as skipped. Needs the staged plugins: `cargo xtask test-gpu` says where
 //! they are.
@@ -27,17 +27,24 @@ use super::devices;
 
 /// Recipes that a GPU refuses: casts of whole matrices, or sums of limited width.
 const REFUSED: [&str; 5] = ["averis", "deepseek_v3_hopper", "hifloat4", "quartet2", "tetrajet_v2"];
-/// Recipes with casts that go through main memory.
-const IN_MAIN_MEMORY: [&str; 2] = ["quartet", "ue5m3_fp4"];
+/// Casts of weights that no recipe has: the format, and the section `[quant.cast.weight]`.
+const OTHERS: [(&str, &str); 6] = [
+    ("E3M4", "rounding = \"nearest-up\"\nblock = 32\n"),
+    ("E5M2", "rounding = \"nearest-zero\"\n"),
+    ("E2M1", "rounding = \"stochastic\"\nrandom_bits = 2\nblock = 16\n"),
+    ("E4M3", "rounding = \"stochastic\"\nrandom_bits = 5\nrandom_mode = \"c\"\n"),
+    ("E5M2", "rounding = \"stochastic\"\nrandom_bits = 31\nrandom_mode = \"odd\"\n"),
+    ("E4M3", "block = 64\nscaling = { rule = \"rms\", type = \"e8m0\" }\n"),
+];
 /// Rows are long enough for blocks of 128 and transforms of 32 elements.
 const MODEL: &str =
     "[model]\nn_layer = 2\nn_head = 2\nn_embd = 128\n[data]\nblock_size = 64\nbatch_size = 2\n";
 
-/// The rounding of a recipe on a device.
-fn plan(recipe: &str, registry: &Registry, device: &ComputeDevice) -> Result<QuantPlan, Diagnostic> {
+/// The rounding of this section `[quant]` on a device.
+fn plan(quant: &str, registry: &Registry, device: &ComputeDevice) -> Result<QuantPlan, Diagnostic> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.toml");
-    std::fs::write(&path, format!("{MODEL}[quant]\nrecipe = \"{recipe}\"\n")).unwrap();
+    std::fs::write(&path, format!("{MODEL}[quant]\n{quant}")).unwrap();
     let (config, source) = altgrad_config::load(&path, &[])?;
     let layout = Layout::new(&GptShape::new(&config.model, 64, 64));
     rounding_of(&config, &source, registry, device, &layout)
@@ -99,20 +106,22 @@ fn casts_of_all_recipes_have_the_bits_of_the_cpu() {
     let registry = Registry::open(&PluginsSection { dir, ..PluginsSection::default() }).unwrap();
     let cpu = ComputeDevice::cpu();
     for device in devices("casts_of_all_recipes_have_the_bits_of_the_cpu") {
-        let (mut refused, mut in_main_memory) = (BTreeSet::new(), BTreeSet::new());
-        for (recipe, _) in RECIPES {
-            let expected = plan(recipe, &registry, &cpu).unwrap_or_else(|error| panic!("{recipe}: {error}"));
-            let found = match plan(recipe, &registry, &device) {
+        let recipes = RECIPES.iter().map(|(recipe, _)| (*recipe, format!("recipe = \"{recipe}\"\n")));
+        let others = OTHERS
+            .iter()
+            .map(|(format, cast)| (*cast, format!("weight = \"{format}\"\n[quant.cast.weight]\n{cast}")));
+        let mut refused = BTreeSet::new();
+        for (recipe, quant) in recipes.chain(others) {
+            let expected = plan(&quant, &registry, &cpu).unwrap_or_else(|error| panic!("{recipe}: {error}"));
+            let found = match plan(&quant, &registry, &device) {
                 Ok(found) => found,
                 Err(error) => {
                     assert!(error.message.contains(&device.label), "{recipe}: {error}");
-                    refused.insert(*recipe);
+                    refused.insert(recipe);
                     continue;
                 }
             };
-            if !found.sites().iter().all(|site| site.runs_on(&device)) {
-                in_main_memory.insert(*recipe);
-            }
+            assert!(found.sites().iter().all(|site| site.runs_on(&device)), "{recipe}: in main memory");
             let mut seen = Vec::new();
             for (own, other) in found.sites().iter().zip(expected.sites()) {
                 // Those of other layers are the same.
@@ -160,6 +169,5 @@ fn casts_of_all_recipes_have_the_bits_of_the_cpu() {
             }
         }
         assert_eq!(refused, BTreeSet::from(REFUSED), "{}", device.label);
-        assert_eq!(in_main_memory, BTreeSet::from(IN_MAIN_MEMORY), "{}", device.label);
     }
 }

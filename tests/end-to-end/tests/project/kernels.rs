@@ -93,8 +93,10 @@ fn kernels_take_their_length_from_the_shape() {
     host/engine/src/metrics/sums_kernel.rs moments: elements
     host/engine/src/probe.rs probe: fixed
     host/engine/src/probe.rs probe_product: fixed
+    host/engine/src/quant/arithmetic_kernel.rs round_otherwise: elements
     host/engine/src/quant/arithmetic_kernel.rs scale_back: elements
     host/engine/src/quant/arithmetic_kernel.rs scale_elements: elements
+    host/engine/src/quant/deviation_kernel.rs scales_of_deviations: elements
     host/engine/src/quant/histogram_kernel.rs codes: elements
     host/engine/src/quant/histogram_kernel.rs powers: elements
     host/engine/src/quant/product_kernel.rs multiply_to: elements
