@@ -211,3 +211,23 @@ fn the_factor_of_all_values_comes_last() {
     assert!(FP4.fits_blocks([6.0; 2], 0.25) && EXACT_GROUPS.fits_blocks([6.0; 2], 0.25));
     assert!(!FP4.fits_blocks([448.0; 2], 2f64.powi(-18)));
 }
+
+/// The time of products of 256 rows, columns and terms on one thread, operands included: the least of 50. The command
+/// is that of the test `on_demand_costs`.
+#[test]
+#[ignore = "on demand: the comment above has the command"]
+fn on_demand_costs_of_blocks() {
+    const SIDE: usize = 256;
+    let operand = Operand::random(&mut 4, SIDE * SIDE / 16, e4m3);
+    let mut y = vec![0.0; SIDE * SIDE];
+    for sum in [FP4, EXACT_GROUPS] {
+        let mut time = || {
+            let start = std::time::Instant::now();
+            let addends = || operand.addends(&sum, SIDE, -6, 1.0);
+            sum.multiply(&mut y, &addends(), 0, &Panels::new(&sum, addends()));
+            start.elapsed().as_secs_f64()
+        };
+        let least = (0..50).map(|_| time()).fold(f64::MAX, f64::min);
+        println!("{:.2} ms: {sum:?}", least * 1e3);
+    }
+}

@@ -220,7 +220,8 @@ fn codes_are_added() {
 }
 
 /// `cargo test --release -p altgrad-casts on_demand_costs -- --ignored --nocapture`: the times of products of 256 rows,
-/// columns and terms on one thread, operands included; each is the least of 50.
+/// columns and terms on one thread, operands included; each is the least of 50. Sums of blocks have
+/// a test of that name too.
 #[test]
 #[ignore = "on demand: the comment above has the command"]
 fn on_demand_costs() {

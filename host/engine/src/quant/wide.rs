@@ -22,13 +22,14 @@ pub(super) struct Wide {
     pub(super) high: u32,
     pub(super) low: u32,
     pub(super) exponent: i32,
-    pub(super) negative: bool,
+    /// 1 below 0: compilers lack the comparison of bool.
+    pub(super) negative: u32,
 }
 
 /// 0.
 #[cube]
 pub(super) fn wide_zero() -> Wide {
-    Wide { high: 0u32, low: 0u32, exponent: OF_ZERO.runtime(), negative: false.runtime() }
+    Wide { high: 0u32, low: 0u32, exponent: OF_ZERO.runtime(), negative: 0u32 }
 }
 
 /// A finite f32.
@@ -41,14 +42,14 @@ pub(super) fn wide(x: f32) -> Wide {
         high: select(given, significand(max(size, 1u32)) << 8u32, 0u32),
         low: 0u32,
         exponent: select(given, floor_log2(max(size, 1u32)) - 63i32, OF_ZERO),
-        negative: (bits & SIGN) != 0u32,
+        negative: bits >> 31u32,
     }
 }
 
 /// The number nearest to `(high 2^32 + low) 2^exponent`, where the lowest bit of `low` is set if the number is a little
 /// larger.
 #[cube]
-fn rounded(high: u32, low: u32, exponent: i32, negative: bool) -> Wide {
+fn rounded(high: u32, low: u32, exponent: i32, negative: u32) -> Wide {
     let in_low = high == 0u32;
     let up = u32::leading_zeros(select(in_low, low, high) | 1u32);
     // Shifts by 32 bits are undefined.
@@ -111,7 +112,7 @@ pub(super) fn wide_square(a: &Wide) -> Wide {
     let carries = u32::cast_from(twice < of_high) + u32::cast_from(third < twice);
     let fourth = a.high.mul_hi(a.high) + (above >> 31u32) + carries;
     let rest = ((a.low * a.low) | second) != 0u32;
-    rounded(fourth, third | u32::cast_from(rest), 2i32 * a.exponent + 64i32, false.runtime())
+    rounded(fourth, third | u32::cast_from(rest), 2i32 * a.exponent + 64i32, 0u32)
 }
 
 /// `a / count`, count from 1 to 511.
@@ -133,13 +134,13 @@ pub(super) fn wide_share(a: &Wide, count: u32) -> Wide {
 /// `-a`.
 #[cube]
 pub(super) fn wide_negated(a: &Wide) -> Wide {
-    Wide { high: a.high, low: a.low, exponent: a.exponent, negative: !a.negative }
+    Wide { high: a.high, low: a.low, exponent: a.exponent, negative: 1u32 - a.negative }
 }
 
 /// The two words of a number as f64 has them; zeros for 0 and negative numbers.
 #[cube]
 pub(super) fn f64_words(a: &Wide) -> (u32, u32) {
-    let none = a.negative || (a.high | a.low) == 0u32;
+    let none = a.negative == 1u32 || (a.high | a.low) == 0u32;
     let biased = u32::cast_from(max(a.exponent + 63i32 + 1023i32, 0i32));
     let high = (biased << 20u32) | ((a.high >> 11u32) & 0xf_ffffu32);
     let low = (a.low >> 11u32) | (a.high << 21u32);

@@ -220,6 +220,28 @@ fn cuda_kernels_of_a_whole_step_compile() {
     assert!(kernels.iter().any(bf16), "8-bit operands are multiplied as bf16 and added in f32: {kernels:?}");
 }
 
+/// Kernels of the host for casts that formats have no kernels for: scales from deviations, few random bits.
+#[test]
+fn cuda_kernels_of_other_casts_compile() {
+    let bits = "quant.cast.weight={rounding=\"stochastic\",random_bits=8,random_mode=\"b\"}";
+    let deviations = "quant.scaling={rule=\"rms\",type=\"e8m0\"}";
+    let truncates = Some(("NO_GPU_TRUNCATES", "1"));
+    let cases = [(deviations, None, "scales_of_deviations"), (bits, truncates, "round_otherwise")];
+    for (set, rounding, kernel) in cases {
+        let bench = Bench::new();
+        bench.write("run.toml", TINY);
+        let mut args = vec!["run", "run.toml", "--device", "cuda:0", "--max-steps", "1", "--out", "run"];
+        args.extend(["--set", "quant.block=8", "--set", set]);
+        let Some(outcome) = host_without_gpu("cuda_kernels_of_other_casts_compile", &bench, &args, rounding)
+        else {
+            return;
+        };
+        assert!([0, 5].contains(&outcome.code), "{}: {}", outcome.code, outcome.stderr);
+        let launch = format!("no_gpu: launch {kernel}");
+        assert!(outcome.stderr.contains(&launch), "{kernel}: {}", outcome.stderr);
+    }
+}
+
 /// The driver without a GPU rounds to nearest only, so a format's other kernels give other values than the CPU.
 #[test]
 fn a_device_that_rounds_wrong_is_refused() {
