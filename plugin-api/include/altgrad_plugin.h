@@ -1,5 +1,5 @@
 /*
- * altgrad_plugin.h: number formats for altgrad-host in plain C.
+ * altgrad_plugin.h: number formats, optimizers and sinks for altgrad-host in plain C.
  *
  * A format is a constant table. It says what its codes mean, as a minifloat or as a list of values, and from that alone the host
  * can round to it, encode and decode. What should be faster, or rounds in its own way, is a function; what runs on GPUs is kernel
@@ -19,7 +19,10 @@
  *     cc -std=c11 -O2 -shared -fPIC -I plugin-api/include -o int2.so int2.c
  *     altgrad-host plugins check int2.so
  *
- * Compiles as C11 and as C++17. Optimizers, sinks and formats with options are written in Rust: see plugin-api.
+ * An optimizer and a sink are tables of functions: examples/optimizer-c and examples/sink-c are complete.
+ *
+ * Compiles as C11 and as C++17. Formats with options, and optimizers with services, kernels or states of other shapes than the
+ * parameter's, are written in Rust: see plugin-api.
  *
  * WHAT C DOES NOT HAVE. Plugins in Rust are guarded: a panic becomes an error. Here there is no guard and nothing unwinds. A function
  * says that it failed by what it returns. A signal, abort, exit, longjmp out of a function or a C++ exception that leaves one ends the
@@ -29,8 +32,9 @@
  * OWNERSHIP. Everything in the tables belongs to the library and stays as it is for the life of the process: libraries are never
  * unloaded. What a function is given belongs to the host and is borrowed for the call. Nobody frees anything.
  *
- * THREADS. The host reads the tables on one thread. Functions are called on any thread, several at once on disjoint memory, so they
- * keep no state. They must not change the floating-point environment or the locale, nor write to standard output.
+ * THREADS. The host reads the tables on one thread. Functions of formats and optimizers are called on any thread, several at once on
+ * disjoint memory, so they keep no state; those of a sink one at a time, on any thread. They must not change the floating-point
+ * environment or the locale, nor write to standard output.
  *
  * GROWTH. A breaking change raises the minor version until 1.0, and the major version from then on: a library built with another 0.x is
  * refused by name, and from 1.0 on one of another major version. `struct_size` says how much of a table its author knew. Fields are
@@ -57,6 +61,7 @@ extern "C" {
 
 /* What a function returns. Any other number is taken for ALTGRAD_OTHER. */
 #define ALTGRAD_OK 0
+#define ALTGRAD_CONFIG 1       /* an option has a value that it may not have */
 #define ALTGRAD_OTHER 100      /* anything else went wrong */
 #define ALTGRAD_UNSUPPORTED 6  /* it lacks this rounding mode */
 #define ALTGRAD_VALUE 8        /* a value has no code (NaN where there is none), or a code no value */
@@ -234,6 +239,117 @@ typedef struct altgrad_format_v1 {
 /* `values` and `value_count` of an array: `ALTGRAD_VALUES(values)`. */
 #define ALTGRAD_VALUES(array) .values = (array), .value_count = (uint32_t)(sizeof(array) / sizeof *(array))
 
+#define ALTGRAD_OPTION_NUMBER 1u
+#define ALTGRAD_OPTION_INTEGER 2u
+#define ALTGRAD_OPTION_BOOL 3u /* 0 or 1 */
+#define ALTGRAD_OPTION_TEXT 4u
+
+/* An option that a run file may set in `[optimizer]` or `[[sink]]`. */
+typedef struct altgrad_option {
+    const char *name;
+    const char *help;
+    const char *text;         /* ALTGRAD_OPTION_TEXT: the default; else NULL */
+    double number;            /* the default of the others */
+    double least, most;       /* the range of numbers; equal: none */
+    uint64_t type;
+} altgrad_option;
+
+/* The value of an option, checked. Owner: the host, for the call. */
+typedef struct altgrad_value {
+    double number;
+    const char *text; /* ALTGRAD_OPTION_TEXT, closed by a zero; else NULL */
+} altgrad_value;
+
+/*
+ * Makes an instance from the values of all options, in their order, and stores it in `instance`, which may stay NULL. A sink opens no
+ * file yet. [main-thread]
+ */
+typedef int32_t (*altgrad_create_fn)(const altgrad_value *values, void **instance, altgrad_error *error);
+/* Frees an instance. */
+typedef void (*altgrad_destroy_fn)(void *instance);
+
+/* A parameter of a model. Owner: the host, for the call. */
+typedef struct altgrad_param {
+    const char *name;      /* `h.0.attn.c_attn.weight` */
+    const uint64_t *shape; /* `rank` extents; those of 2 and more are usually decayed */
+    uint64_t rank;
+} altgrad_param;
+
+typedef struct altgrad_step_scalars {
+    double lr;       /* learning rate of this step */
+    uint64_t update; /* number of this update, from 1 */
+    uint64_t updates; /* updates of the whole run */
+    altgrad_random_key key;
+} altgrad_step_scalars;
+
+/*
+ * Updates `count` consecutive elements of a parameter and of its states in place: all of them, or any part if the table says
+ * `elementwise`. States are f32, zero before the first update, and the host's: checkpoints have them. [any-thread]
+ */
+typedef int32_t (*altgrad_step_fn)(void *instance, const altgrad_param *param, float *values, const float *grad,
+                                   float *const *states, uint64_t count, const altgrad_step_scalars *scalars,
+                                   altgrad_error *error);
+
+typedef struct altgrad_optimizer_v1 {
+    uint32_t struct_size; /* sizeof(altgrad_optimizer_v1) */
+    uint32_t elementwise; /* 1: an element's update depends on its own numbers only; 0: the whole parameter is passed */
+    const char *id;       /* the name a run file uses */
+    const char *version;
+    const char *summary;
+    const altgrad_option *options;
+    uint32_t option_count;
+    uint32_t state_count;
+    const char *const *states; /* `state_count` names of states, each with a number per element */
+    altgrad_create_fn create;   /* NULL: there is no instance, and no option */
+    altgrad_destroy_fn destroy; /* NULL: nothing to free */
+    altgrad_step_fn step;
+} altgrad_optimizer_v1;
+
+/* The run a sink is opened for. Owner: the host, for the call. */
+typedef struct altgrad_run {
+    const char *name;
+    const char *folder;      /* the run folder: a sink writes inside it only */
+    const char *config_toml; /* the resolved run file */
+    /* A resumed run continues at this step: rows from it on come again, and the sink must delete its own. Of a new run: 0. */
+    uint64_t resume_step;
+    uint64_t resumes; /* 1 if the run is resumed */
+} altgrad_run;
+
+/* One value of a row. NaN means that its computation gave NaN. */
+typedef struct altgrad_metric {
+    const char *name; /* `train/loss`; any UTF-8 without a zero */
+    double value;
+    uint64_t timing; /* 1 if it measures this machine */
+} altgrad_metric;
+
+#define ALTGRAD_COMPLETED 1u
+#define ALTGRAD_INTERRUPTED 2u
+#define ALTGRAD_FAILED 3u
+
+/* Begins a run. */
+typedef int32_t (*altgrad_open_fn)(void *instance, const altgrad_run *run, altgrad_error *error);
+/* Writes one row. It must survive a crash of the process right after the call returns. */
+typedef int32_t (*altgrad_log_fn)(void *instance, uint64_t step, const altgrad_metric *metrics, uint64_t count, altgrad_error *error);
+/* Writes the closing values. */
+typedef int32_t (*altgrad_summary_fn)(void *instance, const altgrad_metric *metrics, uint64_t count, altgrad_error *error);
+/* Ends the run: flush and close. */
+typedef int32_t (*altgrad_finish_fn)(void *instance, uint32_t outcome, altgrad_error *error);
+
+typedef struct altgrad_sink_v1 {
+    uint32_t struct_size; /* sizeof(altgrad_sink_v1) */
+    uint32_t option_count;
+    const char *id;
+    const char *version;
+    const char *summary;
+    const altgrad_option *options;
+    altgrad_create_fn create;
+    altgrad_destroy_fn destroy; /* NULL: nothing to free */
+    altgrad_open_fn open;
+    altgrad_log_fn log;
+    altgrad_summary_fn summarize; /* NULL: closing values are not written */
+    altgrad_finish_fn finish;
+} altgrad_sink_v1;
+
 /* What a library exports as `altgrad_plugin_entry_v1`. Read, not called: nothing of the library runs before it was checked. */
 typedef struct altgrad_library_v1 {
     uint64_t magic;       /* ALTGRAD_MAGIC */
@@ -244,6 +360,10 @@ typedef struct altgrad_library_v1 {
     const char *compiler;     /* recorded with every run */
     const char *cpu_features; /* comma separated; a machine that lacks one refuses the library, names unknown to the host are ignored */
     const altgrad_format_v1 *const *formats;
+    const altgrad_optimizer_v1 *const *optimizers;
+    const altgrad_sink_v1 *const *sinks;
+    uint32_t optimizer_count;
+    uint32_t sink_count;
 } altgrad_library_v1;
 
 #if defined(_WIN32)
@@ -315,23 +435,35 @@ extern ALTGRAD_PUBLIC const altgrad_library_v1 altgrad_plugin_entry_v1;
     ALTGRAD_NOTE_(1, "{\"kind\":1,\"id\":\"" id "\",\"version\":\"" version "\",\"summary\":\"" summary "\"}")
 
 /*
- * Exports the formats, given as pointers to their tables: the one line of a library, in one of its files. What built it also stands in
- * a note.
+ * Exports plugins, given as pointers to their tables: the one line of a library, in one of its files. What built it also stands in a
+ * note. ALTGRAD_EXPORT is for a library with several kinds; each argument is a list of pointers in parentheses, NULL for none:
+ * `ALTGRAD_EXPORT((&int2), (&sgd, &lion), (NULL))`. A list of NULL alone is none.
  */
-#define ALTGRAD_EXPORT_FORMATS(...)                                                             \
-    ALTGRAD_NOTE_AS_(altgrad_note_build_, 2,                                                    \
-                     "{\"api_version\":\"C " ALTGRAD_C_VERSION "\",\"rustc\":\"" ALTGRAD_COMPILER   \
-                     "\",\"target\":\"\",\"cpu_features\":\"" ALTGRAD_CPU_FEATURES "\"}");           \
-    static const altgrad_format_v1 *const altgrad_formats_[] = {__VA_ARGS__};                   \
-    const altgrad_library_v1 altgrad_plugin_entry_v1 = {                                        \
-        ALTGRAD_MAGIC,                                                                          \
-        (uint32_t)sizeof(altgrad_library_v1),                                                   \
-        ALTGRAD_C_MAJOR,                                                                        \
-        ALTGRAD_C_MINOR,                                                                        \
-        (uint32_t)(sizeof altgrad_formats_ / sizeof *altgrad_formats_),                         \
-        ALTGRAD_COMPILER,                                                                       \
-        ALTGRAD_CPU_FEATURES,                                                                   \
-        altgrad_formats_,                                                                       \
+#define ALTGRAD_EXPORT_FORMATS(...) ALTGRAD_EXPORT((__VA_ARGS__), (NULL), (NULL))
+#define ALTGRAD_EXPORT_OPTIMIZERS(...) ALTGRAD_EXPORT((NULL), (__VA_ARGS__), (NULL))
+#define ALTGRAD_EXPORT_SINKS(...) ALTGRAD_EXPORT((NULL), (NULL), (__VA_ARGS__))
+
+#define ALTGRAD_UNWRAP_(...) __VA_ARGS__
+#define ALTGRAD_EXPORT(formats, optimizers, sinks)                                                                            \
+    ALTGRAD_NOTE_AS_(altgrad_note_build_, 2,                                                                                  \
+                     "{\"api_version\":\"C " ALTGRAD_C_VERSION "\",\"rustc\":\"" ALTGRAD_COMPILER                            \
+                     "\",\"target\":\"\",\"cpu_features\":\"" ALTGRAD_CPU_FEATURES "\"}");                                    \
+    static const altgrad_format_v1 *const altgrad_formats_[] = {ALTGRAD_UNWRAP_ formats};                                     \
+    static const altgrad_optimizer_v1 *const altgrad_optimizers_[] = {ALTGRAD_UNWRAP_ optimizers};                            \
+    static const altgrad_sink_v1 *const altgrad_sinks_[] = {ALTGRAD_UNWRAP_ sinks};                                           \
+    const altgrad_library_v1 altgrad_plugin_entry_v1 = {                                                                      \
+        ALTGRAD_MAGIC,                                                                                                        \
+        (uint32_t)sizeof(altgrad_library_v1),                                                                                 \
+        ALTGRAD_C_MAJOR,                                                                                                      \
+        ALTGRAD_C_MINOR,                                                                                                      \
+        (uint32_t)(sizeof altgrad_formats_ / sizeof *altgrad_formats_),                                                       \
+        ALTGRAD_COMPILER,                                                                                                     \
+        ALTGRAD_CPU_FEATURES,                                                                                                 \
+        altgrad_formats_,                                                                                                     \
+        altgrad_optimizers_,                                                                                                  \
+        altgrad_sinks_,                                                                                                       \
+        (uint32_t)(sizeof altgrad_optimizers_ / sizeof *altgrad_optimizers_),                                                 \
+        (uint32_t)(sizeof altgrad_sinks_ / sizeof *altgrad_sinks_),                                                           \
     }
 
 #ifdef __cplusplus

@@ -3,9 +3,11 @@
 //! Each kind has one adapter. It converts views to slices, checks lengths before the plugin receives them, and guards
 //! the call.
 
+use std::path::Path;
+
 use crate::stable::{
     erased_types::TD_Opaque,
-    std_types::{ROption, RResult, RSlice, RSliceMut, RString, RVec},
+    std_types::{ROption, RResult, RSlice, RSliceMut, RStr, RString, RVec},
 };
 
 use crate::abi::{
@@ -16,7 +18,7 @@ use crate::guard::{Guarded, catch};
 use crate::{
     Alert, Config, Conventions, Format, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText,
     Launch, Metric, Optimizer, ParamInfo, PluginError, QuantParams, QuantStats, RunInfo, RunOutcome, Scales,
-    Scope, ServiceStep, Services, Sink, StateSpec, Step, StepScalars, TensorView, TensorViewMut,
+    Scope, ServiceStep, Sink, StateSpec, Step, StepScalars, StoredValue, TensorView, TensorViewMut,
 };
 
 /// Makes a guarded format instance.
@@ -59,6 +61,28 @@ fn same_len(what: &str, left: usize, right: usize) -> Result<(), PluginError> {
         return Ok(());
     }
     Err(PluginError::shape(format!("{what}: {left} elements in, {right} out")))
+}
+
+/// Refuses states of other lengths than the optimizer declares.
+fn check_states<T: Optimizer>(
+    optimizer: &T,
+    info: &ParamInfo<'_>,
+    elements: usize,
+    states: &[&mut [f32]],
+) -> Result<(), PluginError> {
+    if states.iter().all(|state| state.len() == elements) {
+        return Ok(());
+    }
+    // Some have a shape of their own, which parts of a parameter do not.
+    let specs = optimizer.states(info);
+    same_len("step", states.len(), specs.len())?;
+    states.iter().zip(&specs).try_for_each(|(state, spec)| {
+        let due = match &spec.shape {
+            ROption::RNone => Some(elements as u64),
+            ROption::RSome(_) => spec.elements(&info.shape),
+        };
+        same_len("step", state.len(), due.unwrap_or(u64::MAX) as usize)
+    })
 }
 
 impl<T: Format> FormatAbi for Guarded<T> {
@@ -126,16 +150,23 @@ impl<T: Optimizer> OptimizerAbi for Guarded<T> {
         self.call("states", |optimizer| Ok(optimizer.states(param).into())).into()
     }
 
+    fn shared_states(&self) -> RResult<RVec<StateSpec>, PluginError> {
+        self.call("shared_states", |optimizer| Ok(optimizer.shared_states().into())).into()
+    }
+
+    fn evaluations(&self) -> RResult<u32, PluginError> {
+        self.call("evaluations", |optimizer| Ok(optimizer.evaluations())).into()
+    }
+
     fn step(&self, mut call: StepCall<'_>) -> RResult<(), PluginError> {
         self.call("step", |optimizer| {
             let (param, grad) = (call.param.as_mut_slice::<f32>()?, call.grad.as_slice::<f32>()?);
             same_len("step", grad.len(), param.len())?;
             let mut states = Vec::with_capacity(call.states.len());
             for state in call.states.as_mut_slice() {
-                let state = state.as_mut_slice::<f32>()?;
-                same_len("step", state.len(), param.len())?;
-                states.push(state);
+                states.push(state.as_mut_slice::<f32>()?);
             }
+            check_states(optimizer, &call.info, param.len(), &states)?;
             let (info, scalars, grid) = (call.info, call.scalars, call.grid.into_option());
             if let Some(grid) = &grid {
                 grid.scales.check(param.len())?;
@@ -159,17 +190,7 @@ impl<T: Optimizer> OptimizerAbi for Guarded<T> {
 
     fn step_with_services(&self, call: ServiceCall<'_>) -> RResult<(), PluginError> {
         self.call("step_with_services", |optimizer| {
-            let services = Services::new(call.services);
-            let given = |handle: u64| services.given(handle);
-            optimizer.step_with_services(ServiceStep {
-                info: call.info,
-                services,
-                param: given(call.param)?,
-                grad: given(call.grad)?,
-                states: call.states.iter().map(|&state| given(state)).collect::<Result<_, _>>()?,
-                scalars: call.scalars,
-                grid: call.grid.into_option(),
-            })
+            optimizer.step_with_services(ServiceStep::of_call(&call)?)
         })
         .into()
     }
@@ -218,5 +239,10 @@ impl<T: Sink> SinkAbi for Guarded<T> {
 
     fn finish(&mut self, outcome: RunOutcome) -> RResult<(), PluginError> {
         self.call_mut("finish", |sink| sink.finish(outcome)).into()
+    }
+
+    fn read_back(&self, folder: RStr<'_>) -> RResult<ROption<RVec<StoredValue>>, PluginError> {
+        let read = |sink: &T| Ok(sink.read_back(Path::new(folder.as_str()))?.map(RVec::from).into());
+        self.call("read_back", read).into()
     }
 }

@@ -69,6 +69,10 @@ pub struct Descriptor {
     pub summary: RStr<'static>,
     /// The options a run file may set, in the order they should be shown.
     pub options: RSlice<'static, OptionSpec>,
+    /// The author or organization; empty if it is not said.
+    pub vendor: RStr<'static>,
+    /// A web address with source, documentation or contact; empty if there is none.
+    pub homepage: RStr<'static>,
 }
 
 impl Descriptor {
@@ -86,6 +90,8 @@ impl Descriptor {
             version: RStr::from_str(version),
             summary: RStr::from_str(summary),
             options: RSlice::from_slice(&[]),
+            vendor: RStr::from_str(""),
+            homepage: RStr::from_str(""),
         }
     }
 
@@ -105,6 +111,13 @@ impl Descriptor {
     #[must_use]
     pub const fn sink(id: &'static str, version: &'static str, summary: &'static str) -> Self {
         Self::new(PluginKind::SINK, id, version, summary)
+    }
+
+    /// The same by this author or organization, with its web address.
+    #[must_use]
+    pub const fn by(mut self, vendor: &'static str, homepage: &'static str) -> Self {
+        (self.vendor, self.homepage) = (RStr::from_str(vendor), RStr::from_str(homepage));
+        self
     }
 
     /// The same with these options.

@@ -90,8 +90,8 @@ pub use kernel::{
 pub use optimizer::{Grid, Launch, ParamInfo, Scope, StateRole, StateSpec, StepScalars};
 pub use options::{OptionDefault, OptionSpec};
 pub use scales::{Blocks, Runs, Scales};
-pub use services::{Axes, MapOp, Matrix, ReduceOp, ServiceStep, Services, ZipOp};
-pub use sink::{Alert, AlertLevel, Histogram, Metric, MetricName, RunInfo, RunOutcome};
+pub use services::{Axes, FactorOp, MapOp, Matrix, ReduceOp, ServiceParam, ServiceStep, Services, ZipOp};
+pub use sink::{Alert, AlertLevel, Histogram, Metric, MetricName, RunInfo, RunOutcome, StoredValue};
 pub use stable::std_types::RStr;
 pub use tabulated::Tabulated;
 pub use tensor::{DType, DeviceRef, Element, TensorView, TensorViewMut};

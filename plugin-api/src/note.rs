@@ -20,8 +20,8 @@
 //! Numbers are in the byte order of the library. A library has one note of type [`DESCRIPTOR`] for each plugin and one
 //! of type [`BUILD`]; a library without a [`DESCRIPTOR`] counts as one without notes. The order of notes means nothing.
 //!
-//! A text of type [`DESCRIPTOR`] is a [`Descriptor`]: `kind` (its number), `id`, `version`, `summary`, and `options`, a
-//! list that may be left out if it is empty. An option has
+//! A text of type [`DESCRIPTOR`] is a [`Descriptor`]: `kind` (its number), `id`, `version`, `summary`, and, left out if
+//! they are empty, the list `options`, `vendor` and `homepage`. An option has
 //!
 //! - `name`, and `help`, which may be left out;
 //! - `default`, an object of one key: `{"bool": true}`, `{"integer": -3}`, `{"float": F}`, `{"text": "adamw"}` or
@@ -165,7 +165,7 @@ impl<const N: usize> Writer<N> {
     }
 
     const fn descriptor(&mut self, descriptor: &Descriptor) {
-        let Descriptor { kind, id, version, summary, options } = descriptor;
+        let Descriptor { kind, id, version, summary, options, vendor, homepage } = descriptor;
         self.all(b"{\"kind\":");
         self.integer(kind.0 as i64);
         self.member(b",\"id\":", *id);
@@ -183,6 +183,12 @@ impl<const N: usize> Writer<N> {
                 at += 1;
             }
             self.byte(b']');
+        }
+        if !vendor.is_empty() {
+            self.member(b",\"vendor\":", *vendor);
+        }
+        if !homepage.is_empty() {
+            self.member(b",\"homepage\":", *homepage);
         }
         self.byte(b'}');
     }

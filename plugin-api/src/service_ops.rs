@@ -35,6 +35,12 @@ numbered! {
         MAX = 5,
         /// The smaller.
         MIN = 6,
+        /// 1 if `x < y`, otherwise 0, also for NaN.
+        LESS = 7,
+        /// 1 if `x <= y`, otherwise 0, also for NaN.
+        LESS_EQUAL = 8,
+        /// 1 if `x = y`, otherwise 0, also for NaN.
+        EQUAL = 9,
     }
 }
 
@@ -47,6 +53,21 @@ numbered! {
         SUM_SQUARES = 2,
         /// The largest magnitude.
         MAX_ABS = 3,
+    }
+}
+
+numbered! {
+    /// A factorization of a matrix.
+    FactorOp {
+        /// Of a matrix with at least as many rows as columns: Q with orthonormal columns, and the upper triangular R
+        /// whose diagonal is not negative.
+        QR = 1,
+        /// Of a symmetric matrix, whose upper triangle is ignored: its eigenvalues in ascending order, `[1, n]`, and
+        /// its eigenvectors as columns, each with a largest element that is positive.
+        EIGEN = 2,
+        /// Of a symmetric positive definite matrix, whose upper triangle is ignored: the lower triangular factor with a
+        /// positive diagonal.
+        CHOLESKY = 3,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::stable::{
     StableAbi,
-    std_types::{ROption, RSlice, RStr},
+    std_types::{ROption, RSlice, RStr, RString},
 };
 
 use crate::number::numbered;
@@ -56,6 +56,18 @@ pub struct Metric<'a> {
     /// The metric.
     pub name: MetricName<'a>,
     /// The value.
+    pub value: f64,
+}
+
+/// A value that a sink stored: see [`Sink::read_back`](crate::Sink::read_back).
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, PartialEq)]
+pub struct StoredValue {
+    /// The row's step.
+    pub step: u64,
+    /// The metric's name.
+    pub name: RString,
+    /// The value, with all digits that were stored.
     pub value: f64,
 }
 

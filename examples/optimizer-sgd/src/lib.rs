@@ -64,7 +64,7 @@ mod tests {
         for update in 1..=2 {
             let buffers = &mut [velocity.as_mut_slice()];
             let states = &mut buffers[..sgd.states(&info).len()];
-            let scalars = StepScalars { lr: 0.5, update };
+            let scalars = StepScalars::new(0.5, update);
             sgd.step(Step { info, param: &mut param, grad: &[2.0], states, scalars, grid: None }).unwrap();
         }
         param[0]

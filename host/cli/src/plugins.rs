@@ -89,6 +89,11 @@ fn inspect(path: &Path) -> Result<ExitCode, Diagnostic> {
     println!("CPU features  {}", or(&library.build.cpu_features, "baseline"));
     for plugin in &library.descriptors {
         println!("\n{} {} {}: {}", plugin.kind, plugin.id, plugin.version, plugin.summary);
+        let from = [plugin.vendor.as_str(), plugin.homepage.as_str()];
+        let from: Vec<&str> = from.into_iter().filter(|text| !text.is_empty()).collect();
+        if !from.is_empty() {
+            println!("  by {}", from.join(", "));
+        }
         print_options(plugin);
     }
     Ok(ExitCode::SUCCESS)

@@ -8,8 +8,8 @@ use altgrad_conformance::{
     optimizers::{OptimizerSubject, checks},
 };
 use altgrad_plugin_api::{
-    Config, ConfigValue, Descriptor, FormatSpec, Grid, Optimizer, OptionSpec, ParamInfo, PluginError, Scope,
-    ServiceStep, StateSpec, Step, adapters::optimizer_object,
+    Config, ConfigValue, Descriptor, FormatSpec, Grid, MapOp, Optimizer, OptionSpec, ParamInfo, PluginError,
+    Scope, ServiceStep, StateSpec, Step, ZipOp, adapters::optimizer_object,
 };
 
 /// Gradient descent with momentum, and with one fault.
@@ -118,15 +118,92 @@ impl<const FAULT: u8> Optimizer for Faulty<FAULT> {
     }
 
     fn step_with_services(&self, step: ServiceStep<'_>) -> Result<(), PluginError> {
+        let step = step.single()?;
         step.states[0].assign(&step.states[0].blend(0.5, &step.grad, 1.0)?)?;
         step.param.assign(&step.param.blend(1.0, &step.states[0], -0.01)?)
     }
 }
 
+const FORGETS_SHARED: u8 = 1;
+const SHARED_WITHOUT_SHAPE: u8 = 2;
+const ALONE_WITH_SHAPE: u8 = 3;
+const TOO_LARGE: u8 = 4;
+const NO_EVALUATION: u8 = 5;
+const PANICS_AT_THE_SECOND: u8 = 6;
+const GROWS_TOGETHER: u8 = 7;
+
+/// Gradient descent over all parameters together, whose rate falls with a count of updates; with one fault.
+struct Grouped<const FAULT: u8> {
+    calls: AtomicU32,
+}
+
+impl<const FAULT: u8> Optimizer for Grouped<FAULT> {
+    const DESCRIPTOR: Descriptor = Descriptor::optimizer("grouped", "1", "descent of all");
+
+    fn new(_: &Config) -> Result<Self, PluginError> {
+        Ok(Self { calls: AtomicU32::new(0) })
+    }
+
+    fn states(&self, param: &ParamInfo<'_>) -> Vec<StateSpec> {
+        let shape = match FAULT {
+            TOO_LARGE => vec![1 << 16; 3],
+            ALONE_WITH_SHAPE => vec![3],
+            _ => vec![param.shape.first().copied().unwrap_or(1)],
+        };
+        vec![StateSpec::zeros("rows").of_shape(&shape)]
+    }
+
+    fn shared_states(&self) -> Vec<StateSpec> {
+        let count = StateSpec::zeros("count");
+        vec![if FAULT == SHARED_WITHOUT_SHAPE { count } else { count.of_shape(&[]) }]
+    }
+
+    fn evaluations(&self) -> u32 {
+        match FAULT {
+            NO_EVALUATION => 0,
+            PANICS_AT_THE_SECOND => 2,
+            _ => 1,
+        }
+    }
+
+    fn scope(&self, _: &ParamInfo<'_>) -> Scope {
+        if FAULT == ALONE_WITH_SHAPE { Scope::ELEMENTS } else { Scope::GROUP }
+    }
+
+    fn step(&self, step: Step<'_>) -> Result<(), PluginError> {
+        step.param.iter_mut().zip(step.grad).for_each(|(w, g)| *w -= 0.01 * g);
+        Ok(())
+    }
+
+    fn step_with_services(&self, step: ServiceStep<'_>) -> Result<(), PluginError> {
+        assert!(step.evaluation == 1, "not written yet");
+        let [count] = step.shared.as_slice() else {
+            return Err(PluginError::shape("one state of all is due"));
+        };
+        if FAULT == FORGETS_SHARED {
+            let calls = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+            count.assign(&step.services.full([1, 1], calls as f32)?)?;
+        } else {
+            count.assign(&count.affine(1.0, 1.0)?)?;
+        }
+        let rate = count.map(MapOp::RECIPROCAL)?.affine(0.1, 0.0)?;
+        // Infinite from the fifteenth update on.
+        let rate = if FAULT == GROWS_TOGETHER { count.affine(6.0, 0.0)?.map(MapOp::EXP)? } else { rate };
+        for param in &step.params {
+            let change = param.grad.zip(ZipOp::MUL, &rate)?;
+            param.param.assign(&param.param.blend(1.0, &change, -1.0)?)?;
+        }
+        Ok(())
+    }
+}
+
 /// Names of the checks that an optimizer does not pass.
 fn failed<const FAULT: u8>() -> Vec<&'static str> {
-    let (descriptor, make) = (Faulty::<FAULT>::DESCRIPTOR, optimizer_object::<Faulty<FAULT>>);
-    let subject = OptimizerSubject::new(descriptor, make).unwrap();
+    failed_of::<Faulty<FAULT>>()
+}
+
+fn failed_of<O: Optimizer>() -> Vec<&'static str> {
+    let subject = OptimizerSubject::new(O::DESCRIPTOR, optimizer_object::<O>).unwrap();
     let passed = |run: fn(&OptimizerSubject) -> altgrad_conformance::CheckResult| {
         matches!(run(&subject), Ok(Verdict::Passed | Verdict::Skipped(_)))
     };
@@ -162,6 +239,20 @@ fn each_fault_is_found() {
     assert_eq!(failed::<HIDES_NAN_BY_CHOICE>(), ["choices"]);
     // One scale for a whole call: parts that begin in another block step otherwise.
     assert_eq!(failed::<OTHER_SCALES>(), ["parts", "random_steps"]);
+}
+
+#[test]
+fn faults_of_optimizers_over_several_parameters_are_found() {
+    assert_eq!(failed_of::<Grouped<SOUND>>(), [""; 0]);
+    // A count that is no state is lost by a resume.
+    let forgets = failed_of::<Grouped<FORGETS_SHARED>>();
+    assert!(forgets.contains(&"group") && forgets.contains(&"repeatable"), "{forgets:?}");
+    assert!(failed_of::<Grouped<SHARED_WITHOUT_SHAPE>>().contains(&"states"));
+    assert!(failed_of::<Grouped<ALONE_WITH_SHAPE>>().contains(&"states"));
+    assert!(failed_of::<Grouped<TOO_LARGE>>().contains(&"states"));
+    assert_eq!(failed_of::<Grouped<NO_EVALUATION>>(), ["states"]);
+    assert!(failed_of::<Grouped<PANICS_AT_THE_SECOND>>().contains(&"group"));
+    assert!(failed_of::<Grouped<GROWS_TOGETHER>>().contains(&"group"));
 }
 
 #[test]

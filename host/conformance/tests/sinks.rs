@@ -11,7 +11,8 @@ use std::{
 
 use altgrad_conformance::{Verdict, sinks};
 use altgrad_plugin_api::{
-    Config, Descriptor, ErrorKind, Metric, OptionSpec, PluginError, RunInfo, RunOutcome, Sink, texts,
+    Config, Descriptor, ErrorKind, Metric, OptionSpec, PluginError, RunInfo, RunOutcome, Sink, StoredValue,
+    texts,
 };
 
 /// Faults of the sink.
@@ -25,6 +26,7 @@ const NAMES: u8 = 6;
 const LATE: u8 = 7;
 const BY_CHOICE: u8 = 8;
 const ROUNDS: u8 = 9;
+const SHIFTS: u8 = 10;
 
 /// A line a value, `step value`.
 struct Lines<const FAULT: u8> {
@@ -99,21 +101,24 @@ impl<const FAULT: u8> Sink for Lines<FAULT> {
     }
 }
 
-/// Numbers as databases store them: the step and the value of each metric, 8 bytes each, most significant first.
-struct Pages<const FAULT: u8> {
+/// Numbers as databases store them: the step and the value of each metric, 8 bytes each, most significant first. With
+/// `READS` the sink has a table of the metrics' names too, and reads itself.
+struct Pages<const FAULT: u8, const READS: bool = false> {
     file: Option<File>,
+    names: PathBuf,
     late: Vec<u8>,
 }
 
-impl<const FAULT: u8> Sink for Pages<FAULT> {
+impl<const FAULT: u8, const READS: bool> Sink for Pages<FAULT, READS> {
     const DESCRIPTOR: Descriptor = Descriptor::sink("pages", "1.0.0", "16 bytes a value");
 
     fn new(_: &Config) -> Result<Self, PluginError> {
-        Ok(Self { file: None, late: Vec::new() })
+        Ok(Self { file: None, names: PathBuf::new(), late: Vec::new() })
     }
 
     fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError> {
         let path = Path::new(run.folder.as_str()).join("pages.db");
+        self.names = path.with_extension("names");
         let old = if run.resume_step.is_some() { fs::read(&path).unwrap_or_default() } else { Vec::new() };
         // The fault keeps one step too many.
         let end = run.resume_step.unwrap_or(0) + u64::from(FAULT == REPEATS);
@@ -125,9 +130,17 @@ impl<const FAULT: u8> Sink for Pages<FAULT> {
     }
 
     fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
+        // The fault counts steps from 1.
+        let step = step + u64::from(FAULT == SHIFTS);
         for metric in metrics {
             let value = if FAULT == ROUNDS { f64::from(metric.value as f32) } else { metric.value };
             self.late.extend([step.to_be_bytes(), value.to_be_bytes()].concat());
+            if READS {
+                let mut names = OpenOptions::new().create(true).append(true).open(&self.names)?;
+                names.write_all(
+                    format!("{step}\t{:016x}\t{:?}\n", value.to_bits(), metric.name.name.as_str()).as_bytes(),
+                )?;
+            }
         }
         if FAULT == LATE { Ok(()) } else { self.state().map(drop) }
     }
@@ -143,6 +156,25 @@ impl<const FAULT: u8> Sink for Pages<FAULT> {
         self.state()?;
         self.file = None;
         Ok(())
+    }
+
+    fn read_back(&self, folder: &Path) -> Result<Option<Vec<StoredValue>>, PluginError> {
+        if !READS {
+            return Ok(None);
+        }
+        let names = fs::read_to_string(folder.join("pages.names")).unwrap_or_default();
+        let rows = fs::read(folder.join("pages.db")).unwrap_or_default();
+        let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_be_bytes);
+        let name = |step: u64, bits: u64| {
+            let start = format!("{step}\t{bits:016x}\t");
+            let line = names.lines().find_map(|line| line.strip_prefix(&start));
+            line.unwrap_or("\"\"").trim_matches('"').into()
+        };
+        let read = rows.chunks_exact(16).skip(1).map(|row| {
+            let (step, bits) = (number(&row[..8]), number(&row[8..]));
+            StoredValue { step, name: name(step, bits), value: f64::from_bits(bits) }
+        });
+        Ok(Some(read.collect()))
     }
 }
 
@@ -201,6 +233,28 @@ fn a_sound_sink_passes_and_each_fault_is_found_by_the_checks_for_it() {
     assert_eq!(failing::<LATE>(), ["survives"]);
     assert_eq!(failing::<BY_CHOICE>(), ["choices"]);
     assert_eq!(warning::<Lines<SOUND>>(), [""; 0]);
+}
+
+/// Everything is seen of a sink that reads its files.
+#[test]
+fn a_sink_that_reads_its_files_is_checked_as_one_of_text() {
+    let of_files = ["resume", "resume_again", "random_lives"];
+    assert_eq!(failing_of::<Pages<SOUND, true>>(), [""; 0]);
+    assert_eq!(warning::<Pages<SOUND, true>>(), [""; 0]);
+    // The rows from the step at which the run resumes are not deleted.
+    assert_eq!(failing_of::<Pages<REPEATS, true>>(), of_files);
+    // The values of the other checks are no f32.
+    assert_eq!(failing_of::<Pages<ROUNDS, true>>(), [&["kept_values"][..], &of_files].concat());
+    let fault = sinks::run_on::<Pages<ROUNDS, true>>("kept_values").unwrap_err();
+    assert!(
+        fault.contains("`grad_norm_l2/h.0.attn.c_attn.weight` of step 0")
+            && fault.ends_with("is only rounded")
+    );
+    // Rows that are not committed, which a reader does not see.
+    assert_eq!(failing_of::<Pages<LATE, true>>(), ["survives"]);
+    let fault = sinks::run_on::<Pages<REPEATS, true>>("resume").unwrap_err();
+    assert!(fault.contains("`read_back` has ["), "{fault}");
+    assert_eq!(failing_of::<Pages<SHIFTS, true>>(), [&["kept_values"][..], &of_files].concat());
 }
 
 /// Values are seen in binary files too; what is deleted there is not.

@@ -1,7 +1,10 @@
-//! The loader's only `unsafe`: opening plugin libraries, and reading the tables of those written in C ([`c_table`]).
+//! The loader's only `unsafe`: opening plugin libraries, and reading the tables of those written in C ([`c_table`],
+//! [`c_plugins`], [`c_memory`]).
 //!
 //! Every item here is a thin call with its safety reason; the checks behind these reasons are in [`crate::library`].
 
+pub mod c_memory;
+pub mod c_plugins;
 pub mod c_table;
 
 use std::path::Path;
@@ -20,7 +23,7 @@ pub enum LibraryEntry {
     /// abi_stable's header, not yet validated.
     Rust(AbiHeaderRef),
     /// The tables of a library in C, or the reason why they cannot be read.
-    C(Result<CLibrary, c_table::TableFault>),
+    C(Result<CLibrary, c_memory::TableFault>),
 }
 
 /// Opens the library at an absolute path, permanently, and returns its export; of a library with both kinds, the Rust

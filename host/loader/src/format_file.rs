@@ -76,7 +76,14 @@ impl Formats {
     /// The same as a C library without functions.
     pub(crate) fn library(self) -> CLibrary {
         let formats = self.format.into_iter().map(|Described(format)| format).collect();
-        CLibrary { version: [0, 0], compiler: "", cpu_features: "", formats }
+        CLibrary {
+            version: [0, 0],
+            compiler: "",
+            cpu_features: "",
+            formats,
+            optimizers: Vec::new(),
+            sinks: Vec::new(),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use altgrad_plugin_api::{BuildInfo, Descriptor, PluginKind};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    c_abi::{self, CFormats},
+    c_abi::{self, CExports},
     cpu, elf, format_file,
     notes::{self, Notes},
     refusal::refused,
@@ -65,7 +65,7 @@ pub(crate) struct CheckedFile {
     pub(crate) bytes: Vec<u8>,
     pub(crate) notes: Option<Notes>,
     /// The formats of a file without code; its notes describe them.
-    pub(crate) formats: Option<CFormats>,
+    pub(crate) formats: Option<CExports>,
 }
 
 /// The sha256 that a file must have.
@@ -104,7 +104,7 @@ impl CheckedFile {
         let sha256 = files::hex(&Sha256::digest(&bytes));
         expected.check(&sha256)?;
         let formats = if format_file::is_format_file(&path) {
-            Some(CFormats::new(format_file::read(&path, &bytes)?.library()))
+            Some(CExports::new(format_file::read(&path, &bytes)?.library()))
         } else if let Some((what, hint)) = elf::fault(&bytes) {
             return Err(refused(what, hint));
         } else {
@@ -191,7 +191,8 @@ pub fn check_descriptors(descriptors: &[Descriptor]) -> Result<(), Diagnostic> {
 
 /// The text of a descriptor that has control characters.
 fn with_controls(descriptor: &Descriptor) -> Option<String> {
-    let own = [("version", descriptor.version), ("summary", descriptor.summary)];
+    let Descriptor { version, summary, vendor, homepage, .. } = descriptor;
+    let own = [("version", version), ("summary", summary), ("vendor", vendor), ("homepage", homepage)];
     if let Some((what, _)) = own.iter().find(|(_, text)| has_controls(text)) {
         return Some((*what).to_owned());
     }

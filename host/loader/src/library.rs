@@ -11,7 +11,7 @@ use std::path::Path;
 
 use altgrad_base::{diagnostic::Diagnostic, print::escaped};
 use altgrad_plugin_api::{
-    BuildInfo, Config, Descriptor, ErrorKind, PluginError, PluginKind,
+    BuildInfo, Config, Descriptor, PluginError,
     abi::{
         FormatObject, OptimizerObject, PluginModuleRef, SinkObject,
         stable::library::{LibHeader, LibraryError},
@@ -19,7 +19,7 @@ use altgrad_plugin_api::{
 };
 
 use super::{
-    c_abi::{self, CFormats},
+    c_abi::{self, CExports},
     calls::{self, Call},
     layout,
 };
@@ -77,7 +77,7 @@ pub struct LoadedLibrary {
 #[derive(Clone)]
 enum Exports {
     Rust(PluginModuleRef),
-    C(CFormats),
+    C(CExports),
 }
 
 impl LoadedLibrary {
@@ -111,7 +111,7 @@ impl LoadedLibrary {
             LibraryEntry::C(tables) => {
                 let hint = || format!("rebuild it with tables as {} describes them", c_abi::version());
                 let library = tables.map_err(|fault| refused(fault, hint()))?;
-                (c_abi::build_info(&library), Exports::C(CFormats::new(library)))
+                (c_abi::build_info(&library), Exports::C(CExports::new(library)))
             }
         };
         check_build(&build)?;
@@ -130,7 +130,7 @@ impl LoadedLibrary {
     pub fn format_object(&self, id: &str, config: &Config) -> Result<FormatObject, PluginError> {
         match &self.exports {
             Exports::Rust(module) => (module.make_format())(id.into(), config).into_result(),
-            Exports::C(formats) => formats.make(id),
+            Exports::C(plugins) => plugins.format(id),
         }
     }
 
@@ -139,7 +139,10 @@ impl LoadedLibrary {
     /// # Errors
     /// The plugin's own error.
     pub fn sink_object(&self, id: &str, config: &Config) -> Result<SinkObject, PluginError> {
-        (self.module(PluginKind::SINK, id)?.make_sink())(id.into(), config).into_result()
+        match &self.exports {
+            Exports::Rust(module) => (module.make_sink())(id.into(), config).into_result(),
+            Exports::C(plugins) => plugins.sink(id, config),
+        }
     }
 
     /// A new instance of one of its optimizers, bare: runs call [`super::OptimizerPlugin`].
@@ -147,16 +150,9 @@ impl LoadedLibrary {
     /// # Errors
     /// The plugin's own error.
     pub fn optimizer_object(&self, id: &str, config: &Config) -> Result<OptimizerObject, PluginError> {
-        (self.module(PluginKind::OPTIMIZER, id)?.make_optimizer())(id.into(), config).into_result()
-    }
-
-    /// The constructors of plugins written in Rust.
-    fn module(&self, kind: PluginKind, id: &str) -> Result<&PluginModuleRef, PluginError> {
         match &self.exports {
-            Exports::Rust(module) => Ok(module),
-            Exports::C(_) => {
-                Err(PluginError::new(ErrorKind::UNKNOWN_ID, format!("this library has no {kind} `{id}`")))
-            }
+            Exports::Rust(module) => (module.make_optimizer())(id.into(), config).into_result(),
+            Exports::C(plugins) => plugins.optimizer(id, config),
         }
     }
 }
@@ -173,7 +169,7 @@ impl Exports {
 fn open(file: &CheckedFile) -> Result<LibraryEntry, Diagnostic> {
     image::open(file).map_err(|fault| match fault {
         Fault::NoEntry => {
-            let hint = "add `altgrad_plugin_api::export_plugin!(...)`, or `ALTGRAD_EXPORT_FORMATS(...)` in C";
+            let hint = "add `altgrad_plugin_api::export_plugin!(...)`, or `ALTGRAD_EXPORT_FORMATS(...)` or its like in C";
             refused("it exports no plugin", hint)
         }
         Fault::Loader(said) => refused(

@@ -149,6 +149,10 @@ struct PluginText {
     summary: String,
     #[serde(default)]
     options: Vec<OptionText>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    vendor: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    homepage: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -231,6 +235,8 @@ impl PluginText {
             version: descriptor.version.to_string(),
             summary: descriptor.summary.to_string(),
             options: descriptor.options.iter().map(OptionText::of).collect(),
+            vendor: descriptor.vendor.to_string(),
+            homepage: descriptor.homepage.to_string(),
         }
     }
 
@@ -242,6 +248,8 @@ impl PluginText {
             version: leaked(self.version),
             summary: leaked(self.summary),
             options: (&*options.leak()).into(),
+            vendor: leaked(self.vendor),
+            homepage: leaked(self.homepage),
         }
     }
 }

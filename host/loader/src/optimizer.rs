@@ -2,20 +2,21 @@
 
 use altgrad_base::diagnostic::{Diagnostic, Fault};
 use altgrad_plugin_api::{
-    ErrorKind, Grid, ParamInfo, PluginError, Scope, StepScalars, TensorView, TensorViewMut,
+    ErrorKind, Grid, ParamInfo, PluginError, Scope, StateSpec, StepScalars, TensorView, TensorViewMut,
     abi::{
-        ServiceCall, ServicesObject, StepCall,
+        ServedParam, ServiceCall, ServicesObject, StepCall,
         stable::std_types::{ROption, RSlice, RSliceMut},
     },
 };
 use rayon::prelude::*;
 
 use super::{calls::Call, instance::OptimizerPlugin};
+
 /// Elements per part. The number is fixed, so that parts do not depend on the number of threads; four buffers of a part
 /// fit into a second-level cache.
 const PART: usize = 1 << 16;
 
-/// One parameter's update, in plain slices. Shapes: all `[n]`.
+/// One parameter's update, in plain slices, `[n]` each unless a state has a shape of its own.
 #[derive(Debug)]
 pub struct ParamUpdate<'a> {
     /// The parameter.
@@ -26,7 +27,7 @@ pub struct ParamUpdate<'a> {
     pub grad: &'a [f32],
     /// Updated in place, in the order of [`OptimizerPlugin::states`].
     pub states: Vec<&'a mut [f32]>,
-    /// Learning rate and update count.
+    /// Learning rate, update count, random key.
     pub scalars: StepScalars,
     /// The parameter's grid, if it is quantized.
     pub grid: Option<Grid<'a>>,
@@ -42,27 +43,24 @@ impl<'a> ParamUpdate<'a> {
             .enumerate()
             .map(|(index, (param, grad))| {
                 let states = states.iter_mut().filter_map(Iterator::next).collect();
-                let grid = grid.map(|grid| grid.skip((index * PART) as u64));
+                let first = (index * PART) as u64;
+                let (grid, scalars) = (grid.map(|grid| grid.skip(first)), scalars.skip(first));
                 Self { info, param, grad, states, scalars, grid }
             })
             .collect()
     }
 }
 
-/// One parameter's update with services: handles of matrices of `services`.
+/// An update with services: handles of matrices of `services`.
 pub struct ServiceUpdate<'a> {
-    /// The parameter.
-    pub info: ParamInfo<'a>,
     /// The compute services.
     pub services: &'a ServicesObject,
-    /// The parameter's handle and its gradient's.
-    pub param_and_grad: [u64; 2],
-    /// In the order of [`OptimizerPlugin::states`].
-    pub states: &'a [u64],
-    /// Learning rate and update count.
-    pub scalars: StepScalars,
-    /// The parameter's grid, if it is quantized.
-    pub grid: Option<Grid<'a>>,
+    /// The parameters: one, or all of a group.
+    pub params: &'a [ServedParam<'a>],
+    /// The states of the whole optimizer, in the order of [`OptimizerPlugin::shared_states`]; none for one parameter.
+    pub shared: &'a [u64],
+    /// The number of the gradient evaluation before this update, from 1.
+    pub evaluation: u32,
 }
 
 impl OptimizerPlugin {
@@ -73,7 +71,7 @@ impl OptimizerPlugin {
     pub fn scope(&self, param: &ParamInfo<'_>) -> Result<Scope, Diagnostic> {
         let scope = self.object.call(Call::Scope, |object| object.scope(param));
         let scope = self.identity.start_failure(scope)?;
-        if [Scope::WHOLE, Scope::ELEMENTS, Scope::SERVICES].contains(&scope) {
+        if [Scope::WHOLE, Scope::ELEMENTS, Scope::SERVICES, Scope::GROUP].contains(&scope) {
             return Ok(scope);
         }
         let message =
@@ -118,9 +116,10 @@ impl OptimizerPlugin {
 
     fn call(&self, update: ParamUpdate<'_>) -> Result<(), PluginError> {
         let elements = [update.param.len() as u64];
+        let lengths: Vec<[u64; 1]> = update.states.iter().map(|state| [state.len() as u64]).collect();
         let mut states = Vec::with_capacity(update.states.len());
-        for state in update.states {
-            states.push(TensorViewMut::new(state, &elements)?);
+        for (state, length) in update.states.into_iter().zip(&lengths) {
+            states.push(TensorViewMut::new(state, length)?);
         }
         let call = StepCall {
             info: update.info,
@@ -133,20 +132,34 @@ impl OptimizerPlugin {
         self.object.call(Call::Step, |object| object.step(call)).into_result()
     }
 
-    /// Updates one parameter whose scope is [`Scope::SERVICES`].
+    /// The states of the whole optimizer.
+    ///
+    /// # Errors
+    /// The plugin failed.
+    pub fn shared_states(&self) -> Result<Vec<StateSpec>, Diagnostic> {
+        let states = self.object.call(Call::States, |object| object.shared_states());
+        Ok(self.identity.start_failure(states)?.into_vec())
+    }
+
+    /// The number of gradient evaluations of an update, at least 1.
+    ///
+    /// # Errors
+    /// The plugin failed.
+    pub fn evaluations(&self) -> Result<u32, Diagnostic> {
+        let count = self.object.call(Call::States, |object| object.evaluations());
+        Ok(self.identity.start_failure(count)?.max(1))
+    }
+
+    /// Updates one parameter whose scope is [`Scope::SERVICES`], or those of a group whose scope is [`Scope::GROUP`].
     ///
     /// # Errors
     /// [`Fault::Run`]: the plugin failed.
     pub fn step_with_services(&self, update: &ServiceUpdate<'_>) -> Result<(), Diagnostic> {
-        let [param, grad] = update.param_and_grad;
         let call = ServiceCall {
-            info: update.info,
             services: update.services,
-            param,
-            grad,
-            states: RSlice::from_slice(update.states),
-            scalars: update.scalars,
-            grid: ROption::from(update.grid),
+            params: RSlice::from_slice(update.params),
+            shared: RSlice::from_slice(update.shared),
+            evaluation: update.evaluation,
         };
         let result = self.object.call(Call::StepWithServices, |object| object.step_with_services(call));
         self.identity.run_failure(result)
@@ -156,7 +169,7 @@ impl OptimizerPlugin {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use altgrad_plugin_api::{Config, Descriptor, Optimizer, PluginKind, StateSpec, Step, adapters};
+    use altgrad_plugin_api::{Config, Descriptor, Optimizer, PluginKind, Step, adapters};
 
     use super::*;
     use crate::{
@@ -211,7 +224,7 @@ mod tests {
                 param: &mut param,
                 grad,
                 states: vec![&mut state],
-                scalars: StepScalars { lr: 1.0, update: 1 },
+                scalars: StepScalars::new(1.0, 1),
                 grid: None,
             },
         );

@@ -22,7 +22,7 @@ pub struct MetricDefinition {
     pub scopes: &'static [Scope],
     /// The number that distinguishes metrics of one definition, if there is one.
     pub index: Option<Index>,
-    /// True if metrics of the definition are distinguished by a format.
+    /// True if metrics of the definition are distinguished by a format, or by a name in its place.
     pub by_format: bool,
     /// The kind: equal runs give equal values, or not.
     pub kind: MetricKind,

@@ -5,6 +5,8 @@
 pub enum Family {
     /// Loss, gradient norm, learning rate.
     Training,
+    /// Numbers of the optimizer's own.
+    Optimizer,
     /// Entropy, scores and spectra of attention.
     Attention,
     /// Gradients compared with unquantized ones.
@@ -45,8 +47,9 @@ pub enum Family {
 
 impl Family {
     /// All families, in their order.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Training,
+        Self::Optimizer,
         Self::Attention,
         Self::Fidelity,
         Self::Curvature,

@@ -78,7 +78,7 @@ fn pattern(definition: &MetricDefinition, scope: Scope) -> String {
         let _ = write!(pattern, "/{}", index.placeholder());
     }
     if definition.by_format {
-        pattern.push_str("/FORMAT");
+        pattern.push_str(if definition.name == "optimizer" { "/NAME" } else { "/FORMAT" });
     }
     match scope {
         Scope::MeanOfLayers => pattern.push_str("/mean"),

@@ -19,8 +19,8 @@ use crate::stable::{
 
 pub use crate::stable;
 pub use objects::{
-    FormatAbi, FormatAbi_TO, FormatObject, OptimizerAbi, OptimizerAbi_TO, OptimizerObject, ServiceCall,
-    ServicesAbi, ServicesAbi_TO, ServicesObject, SinkAbi, SinkAbi_TO, SinkObject, StepCall,
+    FormatAbi, FormatAbi_TO, FormatObject, OptimizerAbi, OptimizerAbi_TO, OptimizerObject, ServedParam,
+    ServiceCall, ServicesAbi, ServicesAbi_TO, ServicesObject, SinkAbi, SinkAbi_TO, SinkObject, StepCall,
 };
 
 use crate::{BuildInfo, Config, Descriptor, PluginError};

@@ -8,13 +8,13 @@
 
 use crate::stable::{
     StableAbi, sabi_trait,
-    std_types::{RBox, ROption, RResult, RSlice, RSliceMut, RString, RVec},
+    std_types::{RBox, ROption, RResult, RSlice, RSliceMut, RStr, RString, RVec},
 };
 
 use crate::{
-    Alert, Axes, Conventions, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText, Launch, MapOp,
-    Metric, ParamInfo, PluginError, QuantParams, QuantStats, ReduceOp, RunInfo, RunOutcome, Scales, Scope,
-    StateSpec, StepScalars, TensorView, TensorViewMut, ZipOp,
+    Alert, Axes, Conventions, FactorOp, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText,
+    Launch, MapOp, Metric, ParamInfo, PluginError, QuantParams, QuantStats, ReduceOp, RunInfo, RunOutcome,
+    Scales, Scope, StateSpec, StepScalars, StoredValue, TensorView, TensorViewMut, ZipOp,
 };
 
 /// One parameter's update as it crosses.
@@ -27,32 +27,44 @@ pub struct StepCall<'a> {
     pub param: TensorViewMut<'a>,
     /// `[n]` f32.
     pub grad: TensorView<'a>,
-    /// `[n]` each, in the order of `states()`, updated in place.
+    /// In the order of `states()`, updated in place.
     pub states: RSliceMut<'a, TensorViewMut<'a>>,
-    /// Learning rate and update count.
+    /// Learning rate, update count, random key.
     pub scalars: StepScalars,
     /// The parameter's grid, if it is quantized.
     pub grid: ROption<Grid<'a>>,
 }
 
-/// One parameter's update by services as it crosses.
+/// One parameter of an update by services as it crosses: handles of matrices.
 #[repr(C)]
-#[derive(StableAbi)]
-pub struct ServiceCall<'a> {
+#[derive(StableAbi, Debug, Clone, Copy)]
+pub struct ServedParam<'a> {
     /// The parameter.
     pub info: ParamInfo<'a>,
-    /// The host's compute services, to which the handles below belong.
-    pub services: &'a ServicesObject,
     /// The parameter's handle.
     pub param: u64,
     /// The gradient's.
     pub grad: u64,
     /// The states', in the order of `states()`.
     pub states: RSlice<'a, u64>,
-    /// Learning rate and update count.
+    /// Learning rate, update count, random key.
     pub scalars: StepScalars,
     /// The parameter's grid, if it is quantized.
     pub grid: ROption<Grid<'a>>,
+}
+
+/// An update by services as it crosses.
+#[repr(C)]
+#[derive(StableAbi)]
+pub struct ServiceCall<'a> {
+    /// The host's compute services, to which all handles belong.
+    pub services: &'a ServicesObject,
+    /// The parameters: one, or all of a group.
+    pub params: RSlice<'a, ServedParam<'a>>,
+    /// Handles of the states of the whole optimizer, in the order of `shared_states()`; none for one parameter.
+    pub shared: RSlice<'a, u64>,
+    /// The number of the gradient evaluation before this call, from 1.
+    pub evaluation: u32,
 }
 
 #[sabi_trait]
@@ -85,6 +97,8 @@ pub trait FormatAbi: Send + Sync {
 #[sabi_trait]
 pub trait OptimizerAbi: Send + Sync {
     fn states(&self, param: &ParamInfo<'_>) -> RResult<RVec<StateSpec>, PluginError>;
+    fn shared_states(&self) -> RResult<RVec<StateSpec>, PluginError>;
+    fn evaluations(&self) -> RResult<u32, PluginError>;
     fn scope(&self, param: &ParamInfo<'_>) -> RResult<Scope, PluginError>;
     fn rule(&self, param: &ParamInfo<'_>, grid: ROption<Grid<'_>>) -> RResult<RString, PluginError>;
     fn step(&self, call: StepCall<'_>) -> RResult<(), PluginError>;
@@ -110,6 +124,9 @@ pub trait ServicesAbi: Send + Sync {
     fn affine(&self, x: u64, factor: f32, term: f32) -> RResult<u64, PluginError>;
     fn zip(&self, op: ZipOp, x: u64, y: u64) -> RResult<u64, PluginError>;
     fn blend(&self, x: u64, a: f32, y: u64, b: f32) -> RResult<u64, PluginError>;
+    fn select(&self, mask: u64, x: u64, y: u64) -> RResult<u64, PluginError>;
+    fn gather(&self, x: u64, columns: u64) -> RResult<u64, PluginError>;
+    fn factor(&self, op: FactorOp, x: u64) -> RResult<RVec<u64>, PluginError>;
     fn reduce(&self, op: ReduceOp, axes: Axes, x: u64) -> RResult<u64, PluginError>;
     fn transpose(&self, x: u64) -> RResult<u64, PluginError>;
     fn reshape(&self, x: u64, rows: u64, columns: u64) -> RResult<u64, PluginError>;
@@ -127,8 +144,9 @@ pub trait SinkAbi: Send {
     fn alert(&mut self, alert: &Alert<'_>) -> RResult<(), PluginError>;
     fn state(&mut self) -> RResult<RVec<u8>, PluginError>;
     fn summary(&mut self, metrics: RSlice<'_, Metric<'_>>) -> RResult<(), PluginError>;
-    #[sabi(last_prefix_field)]
     fn finish(&mut self, outcome: RunOutcome) -> RResult<(), PluginError>;
+    #[sabi(last_prefix_field)]
+    fn read_back(&self, folder: RStr<'_>) -> RResult<ROption<RVec<StoredValue>>, PluginError>;
 }
 
 /// An instance of a format, owned by the host.

@@ -17,9 +17,10 @@ pub struct Step<'a> {
     pub param: &'a mut [f32],
     /// `[n]` f32, already accumulated and clipped.
     pub grad: &'a [f32],
-    /// `[n]` f32 each, in the order of [`Optimizer::states`], updated in place, independent of their stored type.
+    /// f32, in the order of [`Optimizer::states`], updated in place, independent of their stored type; `[n]` each
+    /// unless it has a shape of its own.
     pub states: &'a mut [&'a mut [f32]],
-    /// Learning rate and update count.
+    /// Learning rate, update count, random key.
     pub scalars: StepScalars,
     /// The parameter's grid, if it is quantized.
     pub grid: Option<Grid<'a>>,
@@ -41,6 +42,19 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
 
     /// The state buffers of one parameter. The result for a parameter never changes. `[main-thread]`
     fn states(&self, param: &ParamInfo<'_>) -> Vec<StateSpec>;
+
+    /// The state buffers of the whole instance, which [`Scope::GROUP`] passes to its updates, each with a shape. The
+    /// host records those of one number with every step, as the metric `optimizer/NAME`. `[main-thread]`
+    fn shared_states(&self) -> Vec<StateSpec> {
+        Vec::new()
+    }
+
+    /// The number of gradient evaluations of an update, 1 or more. Before the last one, the host calls
+    /// [`Self::step_with_services`] for the parameters of [`Scope::GROUP`] after each: it moves them to where the next
+    /// gradient is evaluated, at the same data. `[main-thread]`
+    fn evaluations(&self) -> u32 {
+        1
+    }
 
     /// The scope of a parameter's updates. The result for a parameter never changes. `[main-thread]`
     fn scope(&self, param: &ParamInfo<'_>) -> Scope {
@@ -74,12 +88,14 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
         Ok(None)
     }
 
-    /// Updates one parameter whose scope is [`Scope::SERVICES`]. `[main-thread]`
+    /// Updates one parameter whose scope is [`Scope::SERVICES`], or all whose scope is [`Scope::GROUP`].
+    /// `[main-thread]`
     ///
     /// # Errors
     /// The reason why no update is possible; the host then stops the run.
     fn step_with_services(&self, step: ServiceStep<'_>) -> Result<(), PluginError> {
-        Err(PluginError::unsupported(format!("`{}` is not updated with services", step.info.name)))
+        let _ = step;
+        Err(PluginError::unsupported("it updates nothing with services"))
     }
 
     /// The kernels that perform [`Self::step`] on a device, in launch order; the last one updates. `None`: there are

@@ -3,7 +3,9 @@
 //! A sink has a thread of its own and a bounded queue, so it may block; it never runs on the training thread. Calls
 //! come in this order: `open`, then any of `log`, `histogram`, `alert`, `state`, then `summary`, `finish`.
 
-use crate::{Alert, Config, Descriptor, Histogram, Metric, PluginError, RunInfo, RunOutcome};
+use std::path::Path;
+
+use crate::{Alert, Config, Descriptor, Histogram, Metric, PluginError, RunInfo, RunOutcome, StoredValue};
 
 /// A destination of metrics.
 ///
@@ -76,4 +78,15 @@ pub trait Sink: Send + Sized + 'static {
     /// # Errors
     /// The reason why data could not be written.
     fn finish(&mut self, outcome: RunOutcome) -> Result<(), PluginError>;
+
+    /// Reads the values of all rows that a run folder holds, in the order of the file, by another instance than the one
+    /// that writes and while it writes: for `plugins check`, of sinks whose files are no text. None by default.
+    /// `[main-thread]`
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    fn read_back(&self, folder: &Path) -> Result<Option<Vec<StoredValue>>, PluginError> {
+        let _ = folder;
+        Ok(None)
+    }
 }

@@ -4,13 +4,15 @@ use super::*;
 use crate::texts;
 
 const PLAIN: Descriptor = Descriptor::format("E5M2", "1.2.3", "µ, \"quoted\" \\ and\na line");
-const FULL: Descriptor = Descriptor::optimizer("a", "1", "").options(&[
-    OptionSpec::float("lr", 0.1).range(0.0, f64::INFINITY).help("h"),
-    OptionSpec::integer("n", i64::MIN),
-    OptionSpec::bool("b", true),
-    OptionSpec::text("t", "x").choices(texts!["x", ""]),
-    OptionSpec::text_list("l", texts![]),
-]);
+const FULL: Descriptor = Descriptor::optimizer("a", "1", "")
+    .options(&[
+        OptionSpec::float("lr", 0.1).range(0.0, f64::INFINITY).help("h"),
+        OptionSpec::integer("n", i64::MIN),
+        OptionSpec::bool("b", true),
+        OptionSpec::text("t", "x").choices(texts!["x", ""]),
+        OptionSpec::text_list("l", texts![]),
+    ])
+    .by("us", "https://a.example");
 
 fn text(note: &[u8]) -> &str {
     let size = usize::from(note[SIZE]) | usize::from(note[SIZE + 1]) << 8;
@@ -32,7 +34,9 @@ fn notes_are_made_in_constants_and_their_texts_are_json() {
         r#"{"name":"l","default":{"text_list":[]}}"#,
     ]
     .join(",");
-    let full = format!(r#"{{"kind":2,"id":"a","version":"1","summary":"","options":[{options}]}}"#);
+    let full = format!(
+        r#"{{"kind":2,"id":"a","version":"1","summary":"","options":[{options}],"vendor":"us","homepage":"https://a.example"}}"#
+    );
     assert_eq!(text(OPTIONS.bytes()), full);
 }
 

@@ -5,15 +5,17 @@
 //! requests operations on them. Every tensor has two axes: a parameter of rank 2 keeps its shape, any other is one row.
 //! Only [`Matrix::read`] waits for the device. All elements are f32.
 //!
-//! An optimizer declares [`Scope::SERVICES`](crate::Scope::SERVICES) for a parameter and gets a [`ServiceStep`].
-//! [`plain`] computes the same in main memory by plain loops, for tests.
+//! An optimizer declares [`Scope::SERVICES`](crate::Scope::SERVICES) or [`Scope::GROUP`](crate::Scope::GROUP) for a
+//! parameter and gets a [`ServiceStep`]. States have two axes as well: those of one axis are a row. [`plain`] computes
+//! the same in main memory by plain loops, for tests.
 
-pub use crate::service_ops::{Axes, MapOp, ReduceOp, ZipOp};
+pub use crate::service_ops::{Axes, FactorOp, MapOp, ReduceOp, ZipOp};
 use crate::{
-    Grid, ParamInfo, PluginError, StepScalars,
-    abi::{ServicesObject, stable::std_types::RResult},
+    ErrorKind, Grid, ParamInfo, PluginError, StepScalars,
+    abi::{ServiceCall, ServicesObject, stable::std_types::RResult},
 };
 
+mod factors;
 pub mod plain;
 pub mod table;
 #[cfg(test)]
@@ -140,6 +142,53 @@ impl<'a> Matrix<'a> {
         self.services.made(self.services.0.blend(self.handle, a, other.handle, b))
     }
 
+    /// Elements of `x` where those of this matrix are not 0, elements of `y` elsewhere; all three have the same shape.
+    ///
+    /// # Errors
+    /// Other extents.
+    pub fn select(&self, x: &Matrix<'a>, y: &Matrix<'a>) -> Result<Self, PluginError> {
+        self.services.made(self.services.0.select(self.handle, x.handle, y.handle))
+    }
+
+    /// The columns whose numbers, from 0, are the elements of the row `columns`, in that order.
+    ///
+    /// # Errors
+    /// `columns` is no row. An element that is no column's number gives the nearest one; NaN gives 0.
+    pub fn gather(&self, columns: &Matrix<'a>) -> Result<Self, PluginError> {
+        self.services.made(self.services.0.gather(self.handle, columns.handle))
+    }
+
+    /// Orthonormal columns Q and the upper triangular R with `self = Q R`: [`FactorOp::QR`].
+    ///
+    /// # Errors
+    /// The matrix has fewer rows than columns.
+    pub fn qr(&self) -> Result<[Self; 2], PluginError> {
+        self.factors(FactorOp::QR)
+    }
+
+    /// Eigenvalues, `[1, n]`, and eigenvectors of a symmetric matrix: [`FactorOp::EIGEN`].
+    ///
+    /// # Errors
+    /// The matrix is not square, or an element is not finite.
+    pub fn eigen(&self) -> Result<[Self; 2], PluginError> {
+        self.factors(FactorOp::EIGEN)
+    }
+
+    /// The lower triangular L with `self = L L^T`: [`FactorOp::CHOLESKY`].
+    ///
+    /// # Errors
+    /// The matrix is not square, or not positive definite.
+    pub fn cholesky(&self) -> Result<Self, PluginError> {
+        self.factors::<1>(FactorOp::CHOLESKY).map(|[factor]| factor)
+    }
+
+    fn factors<const N: usize>(&self, op: FactorOp) -> Result<[Self; N], PluginError> {
+        let handles = self.services.0.factor(op, self.handle).into_result()?;
+        let made = handles.iter().map(|&handle| self.services.made(RResult::ROk(handle)));
+        let made = made.collect::<Result<Vec<_>, _>>()?;
+        made.try_into().map_err(|_| PluginError::new(ErrorKind::OTHER, "the host gave other factors"))
+    }
+
     /// Reduces elements to one.
     ///
     /// # Errors
@@ -206,22 +255,80 @@ impl Drop for Matrix<'_> {
     }
 }
 
-/// One parameter's update by services.
+/// A parameter of an update by services.
 #[derive(Debug)]
-pub struct ServiceStep<'a> {
+pub struct ServiceParam<'a> {
     /// The parameter.
     pub info: ParamInfo<'a>,
-    /// The compute services.
-    pub services: Services<'a>,
-    /// The parameter; [`Matrix::assign`] sets its new value.
+    /// Its value; [`Matrix::assign`] sets the new one.
     pub param: Matrix<'a>,
     /// The gradient, accumulated and clipped; read-only.
     pub grad: Matrix<'a>,
-    /// The states in the order of [`Optimizer::states`](crate::Optimizer::states), of the parameter's shape,
-    /// assignable.
+    /// The states in the order of [`Optimizer::states`](crate::Optimizer::states), assignable.
     pub states: Vec<Matrix<'a>>,
-    /// Learning rate and update count.
+    /// Learning rate, update count, random key.
     pub scalars: StepScalars,
     /// The parameter's grid, if it is quantized.
     pub grid: Option<Grid<'a>>,
+}
+
+/// An update by services.
+#[derive(Debug)]
+pub struct ServiceStep<'a> {
+    /// The compute services.
+    pub services: Services<'a>,
+    /// The parameters: one of [`Scope::SERVICES`](crate::Scope::SERVICES), or all of
+    /// [`Scope::GROUP`](crate::Scope::GROUP), in the order of the model.
+    pub params: Vec<ServiceParam<'a>>,
+    /// The states of the whole optimizer, in the order of
+    /// [`Optimizer::shared_states`](crate::Optimizer::shared_states), assignable; none for one parameter.
+    pub shared: Vec<Matrix<'a>>,
+    /// The number of the gradient evaluation before this call, from 1; the last one is
+    /// [`Optimizer::evaluations`](crate::Optimizer::evaluations).
+    pub evaluation: u32,
+}
+
+impl<'a> ServiceStep<'a> {
+    /// The only parameter.
+    ///
+    /// # Errors
+    /// There are several, or none.
+    pub fn single(mut self) -> Result<ServiceParam<'a>, PluginError> {
+        match (self.params.pop(), self.params.len()) {
+            (Some(param), 0) => Ok(param),
+            (_, others) => Err(PluginError::shape(format!("one parameter is due, not {}", others + 1))),
+        }
+    }
+
+    pub(crate) fn of_call(call: &ServiceCall<'a>) -> Result<Self, PluginError> {
+        let services = Services::new(call.services);
+        let given = |handles: &[u64]| {
+            handles.iter().map(|&handle| services.given(handle)).collect::<Result<Vec<_>, PluginError>>()
+        };
+        let param = |served: &crate::abi::ServedParam<'a>| {
+            Ok(ServiceParam {
+                info: served.info,
+                param: services.given(served.param)?,
+                grad: services.given(served.grad)?,
+                states: given(&served.states)?,
+                scalars: served.scalars,
+                grid: served.grid.into_option(),
+            })
+        };
+        Ok(Self {
+            services,
+            params: call.params.iter().map(param).collect::<Result<_, PluginError>>()?,
+            shared: given(&call.shared)?,
+            evaluation: call.evaluation,
+        })
+    }
+}
+
+/// Rows and columns of a tensor as services have it: a matrix keeps its shape, anything else is one row.
+#[must_use]
+pub fn rows_and_columns(shape: &[u64]) -> [u64; 2] {
+    match *shape {
+        [rows, columns] => [rows, columns],
+        _ => [1, shape.iter().product()],
+    }
 }

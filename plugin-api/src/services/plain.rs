@@ -1,7 +1,11 @@
 //! Services in main memory by plain loops, sums in f64: for tests of optimizers, and as the reference of a host's own.
 
-use super::{MapOp, ReduceOp, ServiceStep, Services, ZipOp, table::Compute};
-use crate::{Grid, ParamInfo, PluginError, StepScalars, services::table::Served};
+use super::{
+    FactorOp, MapOp, ReduceOp, ServiceParam, ServiceStep, Services, ZipOp,
+    factors::factors,
+    table::{Compute, Served},
+};
+use crate::{Grid, ParamInfo, PluginError, StepScalars};
 
 /// A matrix in main memory.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,12 +71,34 @@ impl Compute for Plain {
             ZipOp::DIV => |x, y| x / y,
             ZipOp::MAX => f32::max,
             ZipOp::MIN => f32::min,
+            ZipOp::LESS => |x, y| f32::from(u8::from(x < y)),
+            ZipOp::LESS_EQUAL => |x, y| f32::from(u8::from(x <= y)),
+            ZipOp::EQUAL => |x, y| f32::from(u8::from(x == y)),
             _ => return None,
         };
         let spread = |axis: usize| if x.shape[axis] == 1 { y.shape[axis] } else { x.shape[axis] };
         Some(PlainMatrix::from_fn([spread(0), spread(1)], |row, column| {
             function(x.at(row, column), y.at(row, column))
         }))
+    }
+
+    fn select(&self, mask: PlainMatrix, x: PlainMatrix, y: PlainMatrix) -> PlainMatrix {
+        PlainMatrix::from_fn(x.shape, |row, column| {
+            if mask.at(row, column) == 0.0 { y.at(row, column) } else { x.at(row, column) }
+        })
+    }
+
+    fn gather(&self, x: PlainMatrix, columns: PlainMatrix) -> PlainMatrix {
+        let last = (x.shape[1] - 1) as f32;
+        PlainMatrix::from_fn([x.shape[0], columns.shape[1]], |row, column| {
+            x.at(row, columns.at(0, column).round().clamp(0.0, last) as usize)
+        })
+    }
+
+    fn factor(&self, op: FactorOp, x: PlainMatrix) -> Option<Result<Vec<PlainMatrix>, PluginError>> {
+        let matrix = |(shape, values)| PlainMatrix { shape, values };
+        let found = factors(op, x.shape, &x.values)?;
+        Some(found.map(|factors| factors.into_iter().map(matrix).collect()))
     }
 
     fn reduce(&self, op: ReduceOp, rows: bool, columns: bool, x: PlainMatrix) -> Option<PlainMatrix> {
@@ -104,37 +130,63 @@ impl Compute for Plain {
     }
 }
 
-/// One update of a parameter of that name in main memory, parameter and states in place, by
-/// [`Optimizer::step_with_services`](crate::Optimizer::step_with_services).
+/// A parameter in main memory with its gradient and states.
+#[derive(Debug, Clone)]
+pub struct PlainParam<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its value.
+    pub value: PlainMatrix,
+    /// Its gradient.
+    pub grad: PlainMatrix,
+    /// Its states.
+    pub states: Vec<PlainMatrix>,
+    /// Learning rate, update count, random key.
+    pub scalars: StepScalars,
+    /// Its grid, if it is quantized.
+    pub grid: Option<Grid<'a>>,
+}
+
+/// One update in main memory, parameters and states in place, after this gradient evaluation, by
+/// [`Optimizer::step_with_services`](crate::Optimizer::step_with_services). `shared` are the states of the whole
+/// optimizer.
 ///
 /// # Errors
 /// The optimizer's error.
 pub fn step(
     update: impl FnOnce(ServiceStep<'_>) -> Result<(), PluginError>,
-    name: &str,
-    [param, grad]: [&mut PlainMatrix; 2],
-    states: &mut [PlainMatrix],
-    scalars: StepScalars,
-    grid: Option<Grid<'_>>,
+    params: &mut [PlainParam<'_>],
+    shared: &mut [PlainMatrix],
+    evaluation: u32,
 ) -> Result<(), PluginError> {
-    let shape = param.shape.map(|extent| extent as u64);
     let served = Served::new(Plain);
     let object = served.object();
     let services = Services::new(&object);
-    let handles: Vec<u64> = states.iter().map(|state| served.give(state.clone(), shape, true)).collect();
-    let [param_handle, grad_handle] =
-        [served.give(param.clone(), shape, true), served.give(grad.clone(), shape, false)];
-    let result = update(ServiceStep {
-        info: ParamInfo::new(name, &shape),
-        services,
-        param: services.given(param_handle)?,
-        grad: services.given(grad_handle)?,
-        states: handles.iter().map(|&handle| services.given(handle)).collect::<Result<_, _>>()?,
-        scalars,
-        grid,
-    });
-    for (target, handle) in states.iter_mut().chain([param]).zip(handles.iter().chain([&param_handle])) {
-        if let Some(value) = served.take(*handle) {
+    let shape = |matrix: &PlainMatrix| matrix.shape.map(|extent| extent as u64);
+    let give = |matrix: &PlainMatrix, assignable| served.give(matrix.clone(), shape(matrix), assignable);
+    let shapes: Vec<[u64; 2]> = params.iter().map(|param| shape(&param.value)).collect();
+    let mut given = Vec::new();
+    let mut lend = |handle: u64| {
+        given.push(handle);
+        services.given(handle)
+    };
+    let mut lent = Vec::new();
+    for (param, shape) in params.iter().zip(&shapes) {
+        lent.push(ServiceParam {
+            info: ParamInfo::new(param.name, shape),
+            param: lend(give(&param.value, true))?,
+            grad: services.given(give(&param.grad, false))?,
+            states: param.states.iter().map(|state| lend(give(state, true))).collect::<Result<_, _>>()?,
+            scalars: param.scalars,
+            grid: param.grid,
+        });
+    }
+    let all = shared.iter().map(|state| lend(give(state, true))).collect::<Result<_, _>>()?;
+    let result = update(ServiceStep { services, params: lent, shared: all, evaluation });
+    let of_params =
+        params.iter_mut().flat_map(|param| std::iter::once(&mut param.value).chain(&mut param.states));
+    for (target, handle) in of_params.chain(shared).zip(given) {
+        if let Some(value) = served.take(handle) {
             *target = value;
         }
     }

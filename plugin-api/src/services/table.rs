@@ -12,12 +12,15 @@ use std::{
     },
 };
 
-use super::{Axes, MapOp, ReduceOp, ZipOp};
+use super::{Axes, FactorOp, MapOp, ReduceOp, ZipOp};
 use crate::{
     ErrorKind, PluginError,
     abi::{
         ServicesAbi, ServicesAbi_TO, ServicesObject,
-        stable::{erased_types::TD_Opaque, std_types::RResult},
+        stable::{
+            erased_types::TD_Opaque,
+            std_types::{RResult, RVec},
+        },
     },
 };
 
@@ -38,6 +41,12 @@ pub trait Compute: Send + 'static {
     fn affine(&self, x: Self::Tensor, factor: f32, term: f32) -> Self::Tensor;
     /// A function of two elements, extents of 1 spread; `None` if it is unknown.
     fn zip(&self, op: ZipOp, x: Self::Tensor, y: Self::Tensor) -> Option<Self::Tensor>;
+    /// Elements of `x` where those of the mask are not 0, of `y` elsewhere; all of one shape.
+    fn select(&self, mask: Self::Tensor, x: Self::Tensor, y: Self::Tensor) -> Self::Tensor;
+    /// The columns of `x`, which has some, that the row `columns` names.
+    fn gather(&self, x: Self::Tensor, columns: Self::Tensor) -> Self::Tensor;
+    /// The factors of a matrix; `None` if the operation is unknown.
+    fn factor(&self, op: FactorOp, x: Self::Tensor) -> Option<Result<Vec<Self::Tensor>, PluginError>>;
     /// Reduces the selected axes to one element; `None` if the operation is unknown.
     fn reduce(&self, op: ReduceOp, rows: bool, columns: bool, x: Self::Tensor) -> Option<Self::Tensor>;
     /// The transpose.
@@ -251,6 +260,50 @@ impl<C: Compute> ServicesAbi for Served<C> {
             let (x, y) = (table.compute.affine(x, a, 0.0), table.compute.affine(y, b, 0.0));
             let tensor = table.compute.zip(ZipOp::ADD, x, y).ok_or_else(|| unknown("zip", ZipOp::ADD.0))?;
             table.made(tensor, shape)
+        })
+    }
+
+    fn select(&self, mask: u64, x: u64, y: u64) -> RResult<u64, PluginError> {
+        self.guarded("select", |table| {
+            let ((mask, shape), (x, a), (y, b)) = (table.get(mask)?, table.get(x)?, table.get(y)?);
+            same("select", shape, a)?;
+            same("select", shape, b)?;
+            let tensor = table.compute.select(mask, x, y);
+            table.made(tensor, shape)
+        })
+    }
+
+    fn gather(&self, x: u64, columns: u64) -> RResult<u64, PluginError> {
+        self.guarded("gather", |table| {
+            let ((x, from), (columns, [one, count])) = (table.get(x)?, table.get(columns)?);
+            if one != 1 || from[1] == 0 {
+                let message =
+                    format!("gather: the columns of {from:?} are named by a row, not {one} x {count}");
+                return Err(PluginError::shape(message));
+            }
+            let shape = [from[0], count];
+            extents(shape)?;
+            let tensor = table.compute.gather(x, columns);
+            table.made(tensor, shape)
+        })
+    }
+
+    fn factor(&self, op: FactorOp, x: u64) -> RResult<RVec<u64>, PluginError> {
+        self.guarded("factor", |table| {
+            let (x, [rows, columns]) = table.get(x)?;
+            let shapes = match op {
+                FactorOp::QR if rows >= columns => vec![[rows, columns], [columns, columns]],
+                FactorOp::EIGEN if rows == columns => vec![[1, rows], [rows, rows]],
+                FactorOp::CHOLESKY if rows == columns => vec![[rows, rows]],
+                FactorOp::QR | FactorOp::EIGEN | FactorOp::CHOLESKY => {
+                    return Err(PluginError::shape(format!(
+                        "factor: {rows} x {columns} has no such factors"
+                    )));
+                }
+                _ => return Err(unknown("factor", op.0)),
+            };
+            let factors = table.compute.factor(op, x).ok_or_else(|| unknown("factor", op.0))??;
+            factors.into_iter().zip(shapes).map(|(factor, shape)| table.made(factor, shape)).collect()
         })
     }
 

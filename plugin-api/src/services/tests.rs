@@ -48,6 +48,77 @@ fn operations_by_hand() {
 }
 
 #[test]
+fn comparison_selection_and_gather_by_hand() {
+    let served = Served::new(Plain);
+    let object = served.object();
+    let services = Services::new(&object);
+    let a = services.given(given(&served, [2, 3], &[1.0, 2.0, f32::NAN, -4.0, 5.0, -6.0])).unwrap();
+    let row = services.given(given(&served, [1, 3], &[1.0, 5.0, -6.0])).unwrap();
+    let elements = |matrix: Matrix<'_>| values(&served, matrix.handle);
+    assert_eq!(elements(a.zip(ZipOp::LESS, &row).unwrap()), [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]);
+    assert_eq!(elements(a.zip(ZipOp::LESS_EQUAL, &row).unwrap()), [1.0, 1.0, 0.0, 1.0, 1.0, 1.0]);
+    let equal = a.zip(ZipOp::EQUAL, &row).unwrap();
+    let [ones, zeros] = [1.0, 0.0].map(|x| services.full([2, 3], x).unwrap());
+    // NaN is not carried over.
+    assert_eq!(elements(equal.select(&a, &zeros).unwrap()), [1.0, 0.0, 0.0, 0.0, 5.0, -6.0]);
+    assert_eq!(elements(ones.select(&zeros, &a).unwrap()), [0.0; 6]);
+    let order = services.given(given(&served, [1, 4], &[1.0, 0.0, 9.0, -1.0])).unwrap();
+    let gathered = elements(a.gather(&order).unwrap());
+    assert_eq!(
+        (gathered[..2].to_vec(), gathered[4..].to_vec()),
+        (vec![2.0, 1.0], vec![5.0, -4.0, -6.0, -4.0])
+    );
+    assert!(gathered[2].is_nan() && gathered[3] == 1.0);
+    assert_eq!(a.gather(&a).unwrap_err().kind, ErrorKind::SHAPE);
+    assert_eq!(a.select(&a, &row).unwrap_err().kind, ErrorKind::SHAPE);
+}
+
+#[test]
+fn factors_multiply_to_the_matrix() {
+    let served = Served::new(Plain);
+    let object = served.object();
+    let services = Services::new(&object);
+    let numbers: Vec<f32> = (0..35).map(|i| ((i * i) as f32 * 0.37).sin() * 3.0).collect();
+    let a = services.given(given(&served, [7, 5], &numbers)).unwrap();
+    let near = |found: Matrix<'_>, expected: &Matrix<'_>| {
+        let apart = found.zip(ZipOp::SUB, expected).unwrap().norm().unwrap().read().unwrap();
+        assert!(apart <= 1e-5 * expected.norm().unwrap().read().unwrap().max(1.0), "{apart}");
+    };
+    let identity =
+        services.given(given(&served, [5, 5], &[[1.0].as_slice(), &[0.0; 5]].concat().repeat(5)[..25]));
+    let identity = identity.unwrap();
+    let [q, r] = a.qr().unwrap();
+    near(q.matmul(&r).unwrap(), &a);
+    near(q.transposed_matmul(&q).unwrap(), &identity);
+    let gram = a.transposed_matmul(&a).unwrap();
+    let [scales, vectors] = gram.eigen().unwrap();
+    near(vectors.zip(ZipOp::MUL, &scales).unwrap().matmul_transposed(&vectors).unwrap(), &gram);
+    near(vectors.transposed_matmul(&vectors).unwrap(), &identity);
+    let ascending = values(&served, scales.handle);
+    assert!(ascending.is_sorted(), "{ascending:?}");
+    let lower = gram.cholesky().unwrap();
+    near(lower.matmul_transposed(&lower).unwrap(), &gram);
+    // The eigenvalues 1 and 3 of [[2, 1], [1, 2]], by hand.
+    let two = services.given(given(&served, [2, 2], &[2.0, 9.0, 1.0, 2.0])).unwrap();
+    let [scales, vectors] = two.eigen().unwrap();
+    let half = 0.5f32.sqrt();
+    let close = |found: Vec<f32>, expected: &[f32]| {
+        assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{found:?}");
+    };
+    close(values(&served, scales.handle), &[1.0, 3.0]);
+    close(values(&served, vectors.handle).iter().map(|x| x.abs()).collect(), &[half; 4]);
+    // A column that depends on another, and matrices without such factors.
+    let flat = services.full([3, 2], 1.0).unwrap();
+    let [q, r] = flat.qr().unwrap();
+    near(q.matmul(&r).unwrap(), &flat);
+    assert_eq!(a.transpose().unwrap().qr().unwrap_err().kind, ErrorKind::SHAPE);
+    assert_eq!(a.eigen().unwrap_err().kind, ErrorKind::SHAPE);
+    assert_eq!(services.full([2, 2], -1.0).unwrap().cholesky().unwrap_err().kind, ErrorKind::VALUE);
+    let unknown = object.factor(FactorOp(77), gram.handle).into_result().unwrap_err();
+    assert_eq!(unknown.message, "factor operation 77 is not one this host knows");
+}
+
+#[test]
 fn what_does_not_fit_is_an_error() {
     let served = Served::new(Plain);
     let object = served.object();
@@ -124,6 +195,11 @@ impl Compute for Broken {
     }
     fn affine(&self, (): (), _: f32, _: f32) {}
     fn zip(&self, _: ZipOp, (): (), (): ()) -> Option<()> {
+        None
+    }
+    fn select(&self, (): (), (): (), (): ()) {}
+    fn gather(&self, (): (), (): ()) {}
+    fn factor(&self, _: FactorOp, (): ()) -> Option<Result<Vec<()>, PluginError>> {
         None
     }
     fn reduce(&self, _: ReduceOp, _: bool, _: bool, (): ()) -> Option<()> {

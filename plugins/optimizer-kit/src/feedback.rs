@@ -4,7 +4,7 @@
 //! next update. The host writes the lost part into a state; an optimizer asks for that state with
 //! [`ErrorFeedback::states`] and takes it back with [`ErrorFeedback::apply`].
 
-use altgrad_plugin_api::{Config, OptionSpec, ParamInfo, PluginError, ServiceStep, StateSpec, Step, ZipOp};
+use altgrad_plugin_api::{Config, OptionSpec, ParamInfo, PluginError, ServiceParam, StateSpec, Step, ZipOp};
 
 /// The option's value.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +63,7 @@ impl ErrorFeedback {
     ///
     /// # Errors
     /// The device failed.
-    pub fn apply_with_services(&self, step: &mut ServiceStep<'_>) -> Result<(), PluginError> {
+    pub fn apply_with_services(&self, step: &mut ServiceParam<'_>) -> Result<(), PluginError> {
         if self.is_due(&step.info)
             && let Some(residual) = step.states.pop()
         {

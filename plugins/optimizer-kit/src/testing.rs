@@ -129,7 +129,7 @@ impl Param {
         }
         let grid = self.grid.as_ref();
         let grid = grid.map(|(spec, pairs, blocks)| Grid { spec, scales: Scales::new(pairs, *blocks) });
-        let scalars = StepScalars { lr, update };
+        let scalars = StepScalars::new(lr, update);
         let mut states: Vec<_> = self.states.iter_mut().map(|state| state.chunks_mut(part)).collect();
         for (index, (param, grad)) in self.w.chunks_mut(part).zip(grad.chunks(part)).enumerate() {
             let grid = grid.map(|grid| grid.skip((index * part) as u64));

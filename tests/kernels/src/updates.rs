@@ -137,7 +137,7 @@ fn on_cpu(subjected: &Subjected, data: &Data, update: u64) -> Data {
             param: &mut after.w,
             grad: &data.g,
             states: &mut [&mut after.m, &mut after.v],
-            scalars: StepScalars { lr: 0.0, update },
+            scalars: StepScalars::new(0.0, update),
             grid: None,
         })
         .unwrap(),

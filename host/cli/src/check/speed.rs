@@ -24,7 +24,9 @@ pub(super) fn of_format(subject: &Subject) -> CheckResult {
 pub(super) fn of_optimizer(subject: &OptimizerSubject) -> CheckResult {
     let (own, scope) = speed::of_optimizer(subject)?;
     let name = match scope {
-        Scope::SERVICES => return Ok(Outcome::Skipped("the host computes its updates".into())),
+        Scope::SERVICES | Scope::GROUP => {
+            return Ok(Outcome::Skipped("the host computes its updates".into()));
+        }
         Scope::ELEMENTS => "adamw",
         _ => "soap",
     };

@@ -78,10 +78,7 @@ mod tests {
             param: &mut param,
             grad: &[3.0, 2.0, 0.0],
             states: &mut [mean.as_mut_slice()],
-            scalars: StepScalars {
-                lr: 0.25,
-                update: 1,
-            },
+            scalars: StepScalars::new(0.25, 1),
             grid: None,
         };
         optimizer.step(step).unwrap();

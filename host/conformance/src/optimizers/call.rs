@@ -4,12 +4,13 @@ use altgrad_plugin_api::{
     Blocks, Domain, ErrorKind, FormatSpec, Grid, ParamInfo, PluginError, Scales, Scope, StateSpec,
     StepScalars, TensorView, TensorViewMut,
     abi::{
-        OptimizerObject, ServiceCall, StepCall,
+        OptimizerObject, ServedParam, ServiceCall, StepCall,
         stable::std_types::{RSlice, RSliceMut},
     },
     grid::minifloat,
     services::{
         plain::{Plain, PlainMatrix},
+        rows_and_columns,
         table::Served,
     },
 };
@@ -18,6 +19,9 @@ use crate::{Random, subject::said};
 
 /// A parameter's name and shape.
 pub(super) type Case = (&'static str, &'static [u64]);
+
+/// The largest number of elements of a state.
+pub(super) const MOST_ELEMENTS: u64 = (1 << 31) - 1;
 
 /// Parameters as models have them.
 pub(super) const CASES: &[Case] = &[
@@ -125,6 +129,10 @@ pub(crate) struct Param<'a> {
     pub(super) states: Vec<Vec<f32>>,
     pub(super) grid: Option<&'a TestGrid>,
     scope: Scope,
+    /// Rows and columns of each state, as services have them.
+    state_shapes: Vec<[u64; 2]>,
+    /// The states of the whole optimizer, which has this parameter only, and their rows and columns.
+    shared: Vec<(Vec<f32>, [u64; 2])>,
 }
 
 impl<'a> Param<'a> {
@@ -135,10 +143,13 @@ impl<'a> Param<'a> {
         grid: Option<&'a TestGrid>,
     ) -> Result<Self, String> {
         let len = shape.iter().product::<u64>() as usize;
-        let states = states_of(object, name, shape)?;
-        let states = states.iter().map(|state| vec![state.initial as f32; len]).collect();
+        let specs = states_of(object, name, shape)?;
+        let states = specs.iter().map(|state| new_state(state, shape)).collect::<Result<Vec<_>, _>>()?;
+        let (states, state_shapes) = states.into_iter().unzip();
         let scope = scope_of(object, name, shape)?;
-        Ok(Self { name, shape, values: numbers(7, len), states, grid, scope })
+        let shared =
+            shared_states(object)?.iter().map(|state| new_state(state, &[])).collect::<Result<_, _>>()?;
+        Ok(Self { name, shape, values: numbers(7, len), states, grid, scope, state_shapes, shared })
     }
 
     pub(crate) fn scope(&self) -> Scope {
@@ -147,7 +158,8 @@ impl<'a> Param<'a> {
 
     /// Everything a step changes, as bits; NaN are alike.
     pub(super) fn bits(&self) -> Vec<u32> {
-        let all = self.states.iter().flatten().chain(&self.values);
+        let shared = self.shared.iter().flat_map(|(state, _)| state);
+        let all = self.states.iter().flatten().chain(&self.values).chain(shared);
         all.map(|x| if x.is_nan() { u32::MAX } else { x.to_bits() }).collect()
     }
 
@@ -158,8 +170,8 @@ impl<'a> Param<'a> {
         grad: &[f32],
         update: u64,
     ) -> Result<(), PluginError> {
-        if self.scope == Scope::SERVICES {
-            return self.step_with_services(object, grad, update);
+        if self.is_served() {
+            return step_together(object, &mut [self], &[grad], update);
         }
         self.step_in_parts(object, grad, update, usize::MAX)
     }
@@ -175,7 +187,7 @@ impl<'a> Param<'a> {
         // A call also where there is nothing to step.
         let starts = (0..self.values.len().max(1)).step_by(part.min(self.values.len().max(1)));
         for start in starts {
-            let cut = |len: usize| start..start.saturating_add(part).min(len);
+            let cut = |len: usize| start.min(len)..start.saturating_add(part).min(len);
             let grad = &grad[cut(grad.len())];
             let grad_shape = [grad.len() as u64];
             let len = self.values.len();
@@ -183,8 +195,8 @@ impl<'a> Param<'a> {
             let shape = [values.len() as u64];
             let mut states: Vec<&mut [f32]> = Vec::new();
             for state in &mut self.states {
-                let len = state.len();
-                states.push(&mut state[cut(len)]);
+                let cut = if part == usize::MAX { 0..state.len() } else { cut(state.len()) };
+                states.push(&mut state[cut]);
             }
             let shapes: Vec<[u64; 1]> = states.iter().map(|state| [state.len() as u64]).collect();
             let mut views = Vec::new();
@@ -196,7 +208,7 @@ impl<'a> Param<'a> {
                 param: TensorViewMut::new(values, &shape)?,
                 grad: TensorView::new(grad, &grad_shape)?,
                 states: RSliceMut::from_mut_slice(&mut views),
-                scalars: StepScalars { lr: 1e-3, update },
+                scalars: StepScalars::new(1e-3, update).skip(start as u64),
                 grid: self.grid.map(|grid| grid.lend().skip(start as u64)).into(),
             };
             object.step(call).into_result()?;
@@ -204,39 +216,89 @@ impl<'a> Param<'a> {
         Ok(())
     }
 
-    fn step_with_services(
-        &mut self,
-        object: &OptimizerObject,
-        grad: &[f32],
-        update: u64,
-    ) -> Result<(), PluginError> {
-        let shape = match *self.shape {
-            [rows, columns] => [rows, columns],
-            _ => [1, self.values.len() as u64],
-        };
-        let served = Served::new(Plain);
-        let give = |values: &[f32], assignable| {
-            let matrix = PlainMatrix { shape: shape.map(|extent| extent as usize), values: values.to_vec() };
-            served.give(matrix, shape, assignable)
-        };
-        let (param, grad) = (give(&self.values, true), give(grad, false));
-        let states: Vec<u64> = self.states.iter().map(|state| give(state, true)).collect();
-        let call = ServiceCall {
-            info: info(self.name, self.shape),
-            services: &served.object(),
-            param,
-            grad,
-            states: RSlice::from_slice(&states),
-            scalars: StepScalars { lr: 1e-3, update },
-            grid: self.grid.map(TestGrid::lend).into(),
-        };
-        let result = object.step_with_services(call).into_result();
-        let targets = self.states.iter_mut().chain([&mut self.values]);
-        for (target, handle) in targets.zip(states.iter().chain([&param])) {
-            if let Some(matrix) = served.take(*handle) {
-                *target = matrix.values;
-            }
-        }
-        result
+    /// True if it is updated with services.
+    pub(super) fn is_served(&self) -> bool {
+        [Scope::SERVICES, Scope::GROUP].contains(&self.scope)
     }
+}
+
+/// The first values of a state, and its rows and columns.
+fn new_state(state: &StateSpec, param: &[u64]) -> Result<(Vec<f32>, [u64; 2]), String> {
+    match state.elements(param) {
+        Some(elements) if elements <= MOST_ELEMENTS => {
+            let values = vec![state.initial as f32; elements as usize];
+            Ok((values, rows_and_columns(state.extents(param))))
+        }
+        _ => Err(format!("state `{}` has more than {MOST_ELEMENTS} elements", state.name)),
+    }
+}
+
+pub(super) fn shared_states(object: &OptimizerObject) -> Result<Vec<StateSpec>, String> {
+    object.shared_states().into_result().map(Into::into).map_err(|error| said("shared_states", &error))
+}
+
+/// One update of parameters with services, after each of its gradient evaluations, which all give the same; those of a
+/// group have the first one's states of the whole optimizer.
+pub(super) fn step_together(
+    object: &OptimizerObject,
+    params: &mut [&mut Param<'_>],
+    grads: &[&[f32]],
+    update: u64,
+) -> Result<(), PluginError> {
+    let is_group = params.first().is_some_and(|param| param.scope == Scope::GROUP);
+    let evaluations = if is_group { object.evaluations().into_result()?.max(1) } else { 1 };
+    (1..=evaluations)
+        .try_for_each(|evaluation| evaluated(object, params, grads, update, (is_group, evaluation)))
+}
+
+fn evaluated(
+    object: &OptimizerObject,
+    params: &mut [&mut Param<'_>],
+    grads: &[&[f32]],
+    update: u64,
+    (is_group, evaluation): (bool, u32),
+) -> Result<(), PluginError> {
+    let served = Served::new(Plain);
+    let give = |values: &[f32], shape: [u64; 2], assignable| {
+        let matrix = PlainMatrix { shape: shape.map(|extent| extent as usize), values: values.to_vec() };
+        served.give(matrix, shape, assignable)
+    };
+    let mut handles = Vec::new();
+    for (param, grad) in params.iter().zip(grads) {
+        let shape = rows_and_columns(param.shape);
+        let states = param.states.iter().zip(&param.state_shapes);
+        let states: Vec<u64> = states.map(|(state, shape)| give(state, *shape, true)).collect();
+        handles.push((give(&param.values, shape, true), give(grad, shape, false), states));
+    }
+    let shared = params.first().filter(|_| is_group).map_or(&[][..], |param| &param.shared);
+    let shared: Vec<u64> = shared.iter().map(|(state, shape)| give(state, *shape, true)).collect();
+    let lent = params.iter().zip(&handles).map(|(param, (value, grad, states))| ServedParam {
+        info: info(param.name, param.shape),
+        param: *value,
+        grad: *grad,
+        states: RSlice::from_slice(states),
+        scalars: StepScalars::new(1e-3, update),
+        grid: param.grid.map(TestGrid::lend).into(),
+    });
+    let lent: Vec<ServedParam<'_>> = lent.collect();
+    let call = ServiceCall {
+        services: &served.object(),
+        params: RSlice::from_slice(&lent),
+        shared: RSlice::from_slice(&shared),
+        evaluation,
+    };
+    let result = object.step_with_services(call).into_result();
+    let take = |target: &mut Vec<f32>, handle: u64| {
+        if let Some(matrix) = served.take(handle) {
+            *target = matrix.values;
+        }
+    };
+    for (param, (value, _, states)) in params.iter_mut().zip(&handles) {
+        take(&mut param.values, *value);
+        param.states.iter_mut().zip(states).for_each(|(state, &handle)| take(state, handle));
+    }
+    if let Some(first) = params.first_mut() {
+        first.shared.iter_mut().zip(&shared).for_each(|((state, _), &handle)| take(state, handle));
+    }
+    result
 }

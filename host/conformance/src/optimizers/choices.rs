@@ -7,7 +7,7 @@ use crate::{CheckResult, Verdict, checks::identity::allowed_values, run_named};
 
 /// Checks of updates by a choice that an author declares.
 const OF_CHOICES: &[&str] =
-    &["states", "scope", "rule", "finite", "repeatable", "parts", "not_finite", "shapes"];
+    &["states", "scope", "rule", "finite", "repeatable", "parts", "group", "not_finite", "shapes"];
 
 /// Every choice of an option, the others as the subject has them: it passes what it passes without the choice. Limits
 /// of numbers may make values that are not finite.

@@ -1,7 +1,7 @@
 //! Steps between guard pages, on gradients that cannot be written; and many of them.
 
 use altgrad_plugin_api::{
-    Scope, StepScalars, TensorView, TensorViewMut,
+    StepScalars, TensorView, TensorViewMut,
     abi::{OptimizerObject, StepCall, stable::std_types::RSliceMut},
 };
 
@@ -31,7 +31,7 @@ pub(super) fn memory(subject: &OptimizerSubject) -> CheckResult {
                 continue;
             }
             let mut param = Param::new(&object, NAME, shape, grid)?;
-            if param.scope() == Scope::SERVICES {
+            if param.is_served() {
                 return Ok(Verdict::Skipped("it works on handles of the host, not on memory".into()));
             }
             for place in Place::BOTH {
@@ -62,17 +62,18 @@ fn step(object: &OptimizerObject, param: &Param<'_>, place: Place) -> Result<(),
     }
     announce(&what);
     let shape = [len as u64];
+    let lengths: Vec<[u64; 1]> = param.states.iter().map(|state| [state.len() as u64]).collect();
     let mut call = || {
         let mut views = Vec::new();
-        for state in &mut states {
-            views.push(TensorViewMut::new(state.get_mut(), &shape)?);
+        for (state, length) in states.iter_mut().zip(&lengths) {
+            views.push(TensorViewMut::new(state.get_mut(), length)?);
         }
         let call = StepCall {
             info: info(param.name, param.shape),
             param: TensorViewMut::new(values.get_mut(), &shape)?,
             grad: TensorView::new(grad.get(), &shape)?,
             states: RSliceMut::from_mut_slice(&mut views),
-            scalars: StepScalars { lr: 1e-3, update: 1 },
+            scalars: StepScalars::new(1e-3, 1),
             grid: param.grid.map(TestGrid::lend).into(),
         };
         object.step(call).into_result()

@@ -11,10 +11,10 @@ mod memory;
 mod steps;
 mod subject;
 
-use altgrad_plugin_api::{DType, PluginKind, Scope, StateRole};
+use altgrad_plugin_api::{DType, PluginKind, Scope, StateRole, StateSpec, abi::OptimizerObject};
 
-use crate::{Check, CheckResult, Verdict, checks::identity};
-use call::{CASES, states_of};
+use crate::{Check, CheckResult, Verdict, checks::identity, subject::said};
+use call::{CASES, MOST_ELEMENTS, states_of};
 pub(crate) use call::{Param, grids, numbers, rule_of};
 pub(crate) use steps::all_steps;
 pub use subject::OptimizerSubject;
@@ -31,13 +31,14 @@ pub fn checks() -> &'static [Check<OptimizerSubject>] {
     table! {
         [descriptor, descriptor, "name, version, summary and options are well formed, and every default is allowed"]
         [options, options, "no option value makes the constructor panic, and all declared choices and limits work"]
-        [states, states, "names are plain and unique, types and roles known, first values finite; the same parameter always has the same"]
+        [states, states, "names are plain and unique, types, roles and shapes possible, first values finite; the same parameter always has the same"]
         [scope, scope, "the scope of a step is a known one, and the same for the same parameter"]
         [rule, rule, "a parameter's rule is one line, the same when asked again, or refused as UNSUPPORTED"]
         [finite, steps::finite, "twenty steps of finite gradients leave finite numbers, on every grid and without one"]
         [moves, steps::moves, "a gradient moves the parameter"]
         [repeatable, steps::repeatable, "the same steps give the same bits, in another instance and on another thread"]
         [parts, steps::parts, "where elements step alone, parts give the bits that the whole gives"]
+        [group, steps::group, "parameters that are updated together: finite numbers, and the same if another instance continues with the states"]
         [not_finite, steps::not_finite, "NaN and infinities end in numbers or errors, never in a panic; NaN is not hidden"]
         [shapes, steps::shapes, "no element, one element, and shapes of any rank"]
         [choices, choices::choices, "steps with every declared choice of an option are as those by default; none panics at a limit"]
@@ -57,6 +58,7 @@ pub const QUICK: &[&str] = &[
     "rule",
     "finite",
     "parts",
+    "group",
     "not_finite",
     "shapes",
     "choices",
@@ -106,9 +108,41 @@ fn states(subject: &OptimizerSubject) -> CheckResult {
                 let what = "f32 or bf16, in a known role, with a finite first value";
                 return Err(format!("state `{}` is not {what}", state.name));
             }
+            check_shape(state, shape, call::scope_of(&first, name, shape)?)?;
         }
     }
+    let shared = call::shared_states(&first)?;
+    if shared != call::shared_states(&second)? {
+        return Err("two instances have other states as a whole".into());
+    }
+    let evaluations = |object: &OptimizerObject| object.evaluations().into_result();
+    match evaluations(&first).map_err(|error| said("evaluations", &error))? {
+        0 => return Err("an update has 0 gradient evaluations".into()),
+        count if evaluations(&second).is_ok_and(|other| other == count) => {}
+        _ => return Err("two instances have other numbers of gradient evaluations".into()),
+    }
+    for state in shared {
+        if !is_plain(&state.name) || state.shape.is_none() || !(state.initial as f32).is_finite() {
+            return Err(format!(
+                "state {:?} of the whole optimizer needs a plain name, a shape and a finite first value",
+                state.name
+            ));
+        }
+        check_shape(&state, &[], Scope::GROUP)?;
+    }
     Ok(Verdict::Passed)
+}
+
+/// Refuses shapes that the host refuses.
+fn check_shape(state: &StateSpec, param: &[u64], scope: Scope) -> Result<(), String> {
+    let fixed = scope == Scope::ELEMENTS || state.role == StateRole::ROUNDING_RESIDUAL;
+    if fixed && state.shape.is_some() {
+        return Err(format!("state `{}` must have the parameter's shape", state.name));
+    }
+    match state.elements(param) {
+        Some(elements) if elements <= MOST_ELEMENTS => Ok(()),
+        _ => Err(format!("state `{}` has more than {MOST_ELEMENTS} elements", state.name)),
+    }
 }
 
 /// True if a name is safe in file names and on terminals.
@@ -121,7 +155,7 @@ fn scope(subject: &OptimizerSubject) -> CheckResult {
     let (first, second) = (subject.instance()?, subject.instance()?);
     for (name, shape) in CASES {
         let scope = call::scope_of(&first, name, shape)?;
-        if ![Scope::WHOLE, Scope::ELEMENTS, Scope::SERVICES].contains(&scope) {
+        if ![Scope::WHOLE, Scope::ELEMENTS, Scope::SERVICES, Scope::GROUP].contains(&scope) {
             return Err(format!("scope {} of `{name}` is none of this host's", scope.0));
         }
         if scope != call::scope_of(&first, name, shape)? || scope != call::scope_of(&second, name, shape)? {

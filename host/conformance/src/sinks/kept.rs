@@ -2,13 +2,14 @@
 //!
 //! Files are read without knowing their layout, as text, and as f32 and f64 at any byte. Each value differs from all
 //! others in its first digits, so a number in a file that is close to one that was logged is that one. If files hold no
-//! such numbers, because a sink sends them elsewhere or writes them in a form of its own, a warning says so.
+//! such numbers, because a sink sends them elsewhere or writes them in a form of its own, a warning says so. A sink
+//! that [reads its files](altgrad_plugin_api::Sink::read_back) is believed.
 
 use std::{collections::BTreeSet, fs, io, path::Path};
 
 use altgrad_plugin_api::RunOutcome;
 
-use super::SinkSubject;
+use super::{SinkSubject, subject::Stored};
 use crate::{CheckResult, Random, Verdict};
 
 /// Rows.
@@ -76,8 +77,11 @@ fn rows_and_files(
         let values: Vec<(&str, f64)> = row.iter().map(|logged| (logged.metric, logged.value)).collect();
         sink.log(row[0].step, &values)?;
     }
-    let look =
-        || Found::of(&scratch.run()).map_err(|error| format!("the run folder cannot be read ({error})"));
+    let look = || {
+        let found = Found::of(&scratch.run());
+        let found = found.map_err(|error| format!("the run folder cannot be read ({error})"))?;
+        Ok::<_, String>(Found { stored: subject.stored(&scratch.run())?, ..found })
+    };
     let logged_only = look()?;
     sink.state()?;
     sink.finish(RunOutcome::COMPLETED)?;
@@ -91,6 +95,8 @@ const UNSEEN: &str = "no file of the run folder holds the values in a form that 
 /// The form in which files hold values.
 #[derive(Clone, Copy)]
 enum Form {
+    /// As the sink reads it.
+    Stored,
     Text,
     Bytes,
 }
@@ -98,6 +104,8 @@ enum Form {
 /// The numbers of all files.
 #[derive(Default)]
 struct Found {
+    /// As the sink reads them.
+    stored: Option<Stored>,
     /// Written with digits, by their bits.
     written: BTreeSet<u64>,
     /// Bits that are four or eight bytes of a binary file, the latter in either order.
@@ -120,13 +128,13 @@ impl Found {
             if path.is_dir() {
                 self.look(&path)?;
             } else {
-                self.read(&fs::read(path)?);
+                self.add(&fs::read(path)?);
             }
         }
         Ok(())
     }
 
-    fn read(&mut self, bytes: &[u8]) {
+    fn add(&mut self, bytes: &[u8]) {
         let is_number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
         for word in bytes.split(|byte| !is_number(byte)).filter(|word| word.len() > 2) {
             let number = std::str::from_utf8(word).ok().and_then(|word| word.parse::<f64>().ok());
@@ -154,19 +162,27 @@ impl Found {
 
     /// True if a number of this form equals this one except for its last digits. Positive numbers compare like their
     /// bits.
-    fn roughly(&self, form: Form, value: f64) -> bool {
-        let apart = 0.05 / (3.0 * ROWS as f64);
+    fn roughly(&self, form: Form, one: &Logged) -> bool {
+        let (value, apart) = (one.value, 0.05 / (3.0 * ROWS as f64));
         let range = (value - apart).to_bits()..=(value + apart).to_bits();
         let numbers = match form {
+            Form::Stored => return self.read(one).iter().any(|read| (read - value).abs() <= apart),
             Form::Text => &self.written,
             Form::Bytes => &self.doubles,
         };
         numbers.range(range).next().is_some()
     }
 
+    /// The values that the sink reads in the place of this one.
+    fn read(&self, one: &Logged) -> &[f64] {
+        let key = (one.step, one.metric.to_string());
+        self.stored.as_ref().and_then(|stored| stored.get(&key)).map_or(&[], Vec::as_slice)
+    }
+
     /// True if the value is there with all its digits; as f32 if files hold those.
     fn holds(&self, form: Form, one: &Logged) -> bool {
         match form {
+            Form::Stored => self.read(one) == [one.value],
             Form::Text => self.written.contains(&one.value.to_bits()),
             Form::Bytes => {
                 self.singles.contains(&(one.value as f32).to_bits())
@@ -177,8 +193,11 @@ impl Found {
 
     /// The form in which files hold values, if it is known.
     fn form(&self, logged: &[Logged]) -> Option<Form> {
+        if self.stored.is_some() {
+            return Some(Form::Stored);
+        }
         let is_held = |form: Form| {
-            let held = |one: &&Logged| self.roughly(form, one.value) || self.holds(form, one);
+            let held = |one: &&Logged| self.roughly(form, one) || self.holds(form, one);
             logged.iter().filter(held).count() as f64 >= HELD * logged.len() as f64
         };
         [Form::Text, Form::Bytes].into_iter().find(|&form| is_held(form))
@@ -189,7 +208,7 @@ impl Found {
         let missing: Vec<&Logged> = logged.iter().filter(|one| !self.holds(form, one)).collect();
         match missing.first() {
             Some(first) if missing.len() as u64 > self.broken => {
-                let how = if self.roughly(form, first.value) { "only rounded" } else { "not there" };
+                let how = if self.roughly(form, first) { "only rounded" } else { "not there" };
                 let (step, metric, value) = (first.step, first.metric, first.value);
                 let of = format!("{} of {} values are missing in the files", missing.len(), logged.len());
                 Err(format!("{of}: the first, `{metric}` of step {step}, {value}, is {how}"))

@@ -2,7 +2,8 @@
 //!
 //! A row's value encodes the step and the part of the run that wrote it, so text files in the run folder can be read
 //! without knowing their layout. Of a sink without such files (a tracker, a binary file) only the calls are checked,
-//! and a warning says so: a binary file may keep what it counts as deleted.
+//! and a warning says so: a binary file may keep what it counts as deleted. What a sink [reads
+//! itself](altgrad_plugin_api::Sink::read_back) is checked exactly.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -11,7 +12,7 @@ use altgrad_plugin_api::{AlertLevel, RunOutcome};
 use super::{
     SinkSubject,
     rows::names,
-    subject::{Instance, Scratch},
+    subject::{Instance, Scratch, Stored},
 };
 use crate::{CheckResult, Random, Verdict};
 
@@ -66,8 +67,30 @@ impl<'a> Parts<'a> {
     fn close(mut self) -> CheckResult {
         self.sink()?.finish(RunOutcome::COMPLETED)?;
         self.sink = None;
-        let held = files_hold(&self.scratch.run(), &self.last, &self.overwritten);
+        let folder = self.scratch.run();
+        let held = match self.subject.stored(&folder)? {
+            Some(stored) => stored_are(&stored, &self.last),
+            None => files_hold(&folder, &self.last, &self.overwritten),
+        };
         self.scratch.closed(held)
+    }
+}
+
+/// Checks that each kept step has the value that was written last, once, and that there are no others.
+fn stored_are(stored: &Stored, last: &BTreeMap<u64, u64>) -> CheckResult {
+    let rows = stored.iter().filter(|((_, name), _)| name == "train/loss");
+    let rows: BTreeMap<u64, &Vec<f64>> = rows.map(|((step, _), values)| (*step, values)).collect();
+    for (&step, &part) in last {
+        let (due, found) = (value(step, part), rows.get(&step).map_or(&[][..], |values| values));
+        if *found != [due] {
+            return Err(format!(
+                "`read_back` has {found:?} at step {step}, {due} was written last in part {part}"
+            ));
+        }
+    }
+    match rows.keys().find(|step| !last.contains_key(step)) {
+        Some(step) => Err(format!("`read_back` has step {step}, which came again after resuming or never")),
+        None => Ok(Verdict::Passed),
     }
 }
 

@@ -2,7 +2,7 @@
 //! files are inspected.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     env, fmt, fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -10,7 +10,7 @@ use std::{
 
 use altgrad_plugin_api::{
     Alert, AlertLevel, Config, ConfigValue, Descriptor, Histogram, Metric, MetricName, PluginError, RunInfo,
-    RunOutcome, Sink,
+    RunOutcome, Sink, StoredValue,
     abi::{
         SinkObject,
         stable::std_types::{RSlice, RVec},
@@ -23,6 +23,9 @@ use crate::{
     CheckResult,
     subject::{Given, said},
 };
+
+/// Values by step and name of the metric.
+pub(crate) type Stored = BTreeMap<(u64, String), Vec<f64>>;
 
 /// The constructor of a sink, as the host has it.
 type Make = dyn Fn(&Config) -> Result<SinkObject, PluginError> + Send + Sync;
@@ -109,6 +112,20 @@ impl SinkSubject {
     /// A new instance.
     pub(crate) fn instance(&self) -> Result<Instance, String> {
         self.try_instance().map_err(|error| said("new", &error))
+    }
+
+    /// The values that a run folder holds, by step and name, if the sink reads them.
+    pub(crate) fn stored(&self, folder: &Path) -> Result<Option<Stored>, String> {
+        let sink = self.instance()?;
+        let read = sink.object.read_back(folder.display().to_string().as_str().into()).into_result();
+        let read = read.map_err(|error| said("read_back", &error))?.into_option();
+        Ok(read.map(|values| {
+            let mut stored = Stored::new();
+            for StoredValue { step, name, value } in values {
+                stored.entry((step, name.into())).or_default().push(value);
+            }
+            stored
+        }))
     }
 
     /// A new scratch folder with a run folder.

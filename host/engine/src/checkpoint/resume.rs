@@ -23,7 +23,7 @@ use super::{
     layout::{self, BEST, CHECKPOINTS, CheckpointKind, LAST, METER, MODEL, OPTIMIZER, STATE, STEP},
     read::{self, Checkpoint, Damage},
     retention, sanity,
-    snapshot::state_key,
+    snapshot::{shared_state_key, state_key},
     state::{RunTotals, SinkRecord},
 };
 use crate::{
@@ -348,12 +348,12 @@ fn load(
         *value = tensor::flat(values, &setup.device.tensors);
     }
 
-    let states: Vec<usize> = (0..specs.len()).map(|id| optimizer.state_count(id)).collect();
+    let states: Vec<usize> = optimizer.state_elements(&params.layout).collect();
     // A code with scale, exponent and center, in four tensors; blocks have at least one element.
-    let sizes = specs.iter().zip(&states).map(|(spec, states)| 13 * spec.len() * states);
-    let (path, bytes) = checkpoint.file(OPTIMIZER, most(sizes.sum(), 4 * states.iter().sum::<usize>()))?;
+    let sizes = states.iter().map(|elements| 13 * elements);
+    let (path, bytes) = checkpoint.file(OPTIMIZER, most(sizes.sum(), 4 * states.len()))?;
     let file = read::tensors(&path, &bytes)?;
-    optimizer.restore(checkpoint.state.optimizer.updates, params, &file, state_key)?;
+    optimizer.restore(checkpoint.state.optimizer.updates, params, &file, state_key, shared_state_key)?;
     state.loss_scale.restore(checkpoint.state.loss_scale);
 
     // Two codes, a counter, an initial value.

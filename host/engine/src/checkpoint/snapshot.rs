@@ -73,6 +73,11 @@ impl StateTensors {
                 values: buffer.values,
             }));
         }
+        states.extend(optimizer.shared_states()?.into_iter().map(|(instance, buffer)| Entry {
+            name: shared_state_key(instance, &buffer.name),
+            shape: buffer.shape.unwrap_or_default(),
+            values: buffer.values,
+        }));
         Ok(Self {
             model: model?,
             optimizer: states,
@@ -89,4 +94,9 @@ impl StateTensors {
 /// Key of an optimizer's buffer: `h.0.attn.c_attn.weight/exp_avg`.
 pub(super) fn state_key(param: &str, state: &str) -> String {
     format!("{param}/{state}")
+}
+
+/// Key of a buffer of a whole instance: `optimizer.0/d`.
+pub(super) fn shared_state_key(instance: usize, state: &str) -> String {
+    format!("optimizer.{instance}/{state}")
 }

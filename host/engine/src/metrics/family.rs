@@ -43,6 +43,8 @@ pub struct MetricSetup<'a> {
     pub grid_rules: bool,
     /// True if there is a dynamic loss scale.
     pub loss_scaling: bool,
+    /// The names of the optimizer's own numbers.
+    pub optimizer: Vec<String>,
     /// Names of the parameters.
     pub parameters: Vec<Layer>,
     /// Role and layer of each place.
@@ -65,6 +67,7 @@ impl<'a> MetricSetup<'a> {
             curvature,
             grid_rules,
             loss_scaling,
+            optimizer: Vec::new(),
             parameters,
             sites,
         }
@@ -74,6 +77,12 @@ impl<'a> MetricSetup<'a> {
     #[must_use]
     pub fn with_observed(self, observed: Option<&'a ObservedSites>) -> Self {
         Self { observed, ..self }
+    }
+
+    /// The setup with these numbers of the optimizer's own.
+    #[must_use]
+    pub fn with_optimizer(self, optimizer: Vec<String>) -> Self {
+        Self { optimizer, ..self }
     }
 
     /// The setup with or without a dynamic loss scale.

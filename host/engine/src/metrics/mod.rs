@@ -22,6 +22,7 @@ pub mod grid_ends;
 mod initial_weights;
 pub mod observation;
 pub mod ops;
+pub mod optimizer;
 mod outputs;
 pub mod ranks;
 pub mod rounding;
@@ -65,6 +66,8 @@ pub struct StepInputs<'a> {
     pub outputs: &'a StepOutputs,
     /// The numbers of the training.
     pub training: training::TrainingScalars,
+    /// The optimizer's own numbers after the step, in the order of their names.
+    pub optimizer: &'a [f64],
     /// The measurements of the optimizer's step.
     pub updates: &'a update_metrics::UpdateMetrics,
     /// Training tokens of the step.
@@ -140,6 +143,7 @@ families! {
     ulp_from_init::UlpFromInitFamily: step.updates.distances_from_init(),
     ranks::RanksFamily: step.updates.ranks(),
     training::TrainingFamily: step.training,
+    optimizer::OptimizerFamily: step.optimizer,
     speed::SpeedFamily: (step.tokens, step.time, step.memory),
 }
 

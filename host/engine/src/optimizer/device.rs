@@ -43,7 +43,7 @@ impl OptimizerState {
     ) -> Result<Self, Diagnostic> {
         let Some(mut run) = DeviceRun::new(device, layout.specs.len()) else { return Ok(self) };
         let mut tried = BTreeMap::new();
-        for id in (0..layout.specs.len()).filter(|&id| self.scopes[id] != Scope::SERVICES) {
+        for id in (0..layout.specs.len()).filter(|&id| self.on_device[id].is_none()) {
             let (index, plugin, _) = self.groups.of(id);
             let spec = &layout.specs[id];
             let shape = extents(&spec.shape);
@@ -116,7 +116,7 @@ impl OptimizerState {
         &mut self,
         run: &mut DeviceRun,
         params: &mut Params,
-        grads: Vec<Tensor<1>>,
+        (grads, mut together): (Vec<Tensor<1>>, BTreeMap<ParamId, Tensor<1>>),
         (quant, grids): (&mut Quantizer, &[Option<WeightGrid<'_>>]),
         lr: f64,
         subscriber: &mut dyn UpdateSubscriber,
@@ -125,6 +125,10 @@ impl OptimizerState {
         let mut shared: Vec<(SharedLaunch, Vec<(BegunUpdate, Tensor<1>)>)> = Vec::new();
         for (id, grad) in grads.into_iter().enumerate() {
             let casts = (&mut *quant, grids[id].as_ref());
+            if let Some(value) = together.remove(&id) {
+                self.step_in_memory(id, params, (grad, Some(value)), casts, lr, subscriber)?;
+                continue;
+            }
             let begun = self.begin_update(run, params, (id, grad), casts, lr, subscriber)?;
             let Some((begun, value, launches)) = begun else { continue };
             let (index, plugin, _) = self.groups.of(id);
@@ -165,8 +169,8 @@ impl OptimizerState {
         subscriber: &mut dyn UpdateSubscriber,
     ) -> Result<Option<(BegunUpdate, Tensor<1>, Vec<Launch>)>, Diagnostic> {
         let spec = &params.layout.specs[id];
-        let (_, plugin, lr_scale) = self.groups.of(id);
-        let scalars = StepScalars { lr: lr * lr_scale, update: self.updates };
+        let (_, plugin, _) = self.groups.of(id);
+        let scalars = self.scalars(id, lr, self.updates);
         let shape = extents(&spec.shape);
         let info = param_info(&spec.name, &shape, quant.plan.is_stored_on_grid(id));
         let grid = weight_grid.map(WeightGrid::grid);
@@ -176,7 +180,7 @@ impl OptimizerState {
         let wants_before = subscriber.wants_on_device(id, weight_grid);
         let (Some(launches), Some(wants_before)) = (launches, wants_before) else {
             self.bring_back(run, id)?;
-            self.step_in_memory(id, params, grad, (quant, weight_grid), lr, subscriber)?;
+            self.step_in_memory(id, params, (grad, None), (quant, weight_grid), lr, subscriber)?;
             return Ok(None);
         };
         if !self.states[id].is_empty() {
@@ -191,9 +195,10 @@ impl OptimizerState {
         Ok(Some((BegunUpdate { id, before, grad, is_rounded: info.rounded }, value, launches)))
     }
 
-    /// True if kernels support a parameter's states: all are f32, and the host writes none.
+    /// True if kernels support a parameter's states: all are f32 and of its shape, and the host writes none.
     fn kernels_know_states(&self, id: ParamId) -> bool {
         self.residual(id).is_none()
+            && self.specs[id].iter().all(|state| state.shape.is_none())
             && self.states[id].iter().all(|state| matches!(state, StoredState::F32(_)))
     }
 
@@ -265,7 +270,7 @@ fn operations(
     info: &ParamInfo<'_>,
     grid: Option<Grid<'_>>,
 ) -> Result<Option<Vec<u32>>, Diagnostic> {
-    let launches = plugin.launches(info, StepScalars { lr: 1e-3, update: 1 }, grid)?;
+    let launches = plugin.launches(info, StepScalars::new(1e-3, 1), grid)?;
     Ok(launches.map(|launches| launches.iter().map(|launch| launch.op.0).collect()))
 }
 
@@ -296,7 +301,7 @@ fn try_out(
         let kept = Arc::new(Mutex::new(Kept::new(states.clone())));
         let mut value = tensor::flat(expected.clone(), &device.tensors);
         for update in 1..=2 {
-            let scalars = StepScalars { lr: 1e-3, update };
+            let scalars = StepScalars::new(1e-3, update);
             let Some(launches) = plugin.launches(&info, scalars, grid)? else { return Ok(false) };
             let update = ParamUpdate {
                 info,

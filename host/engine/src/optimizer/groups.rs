@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::{OptimizerPlugin, instance::Identity};
-use altgrad_plugin_api::{Config, DType, ParamInfo, StateSpec};
+use altgrad_plugin_api::{Config, DType, ParamInfo, StateRole, StateSpec};
 
 use super::stored_state::StateEncoding;
 use crate::{
@@ -12,6 +12,9 @@ use crate::{
     model::{Layout, layout::ParamId},
     quant::QuantPlan,
 };
+
+/// The largest number of elements of a state, which is the limit of kernels.
+const MOST_ELEMENTS: u64 = (1 << 31) - 1;
 
 /// The instances of a run's optimizer, and the instance of each parameter.
 pub struct OptimizerGroups {
@@ -78,13 +81,51 @@ impl OptimizerGroups {
             let mut converted = 0.0;
             for state in plugin.states(&info).map_err(|error| error.at(&spec.name))? {
                 let storage = self.storage(&state).map_err(|error| error.at(&spec.name))?;
-                bytes.stored += storage.bytes(spec.len());
-                converted +=
-                    if matches!(storage, StateEncoding::F32) { 0.0 } else { 4.0 * spec.len() as f64 };
+                let elements = self.elements(&state, &info)?;
+                bytes.stored += storage.bytes(elements);
+                converted += if matches!(storage, StateEncoding::F32) { 0.0 } else { 4.0 * elements as f64 };
             }
             bytes.converted = bytes.converted.max(converted);
         }
+        for states in self.shared_states()? {
+            let elements = states.iter().map(|state| self.elements(state, &param_info("", &[], false)));
+            bytes.stored += 4.0 * elements.sum::<Result<usize, _>>()? as f64;
+        }
         Ok(bytes)
+    }
+
+    /// The elements of a state of a parameter.
+    ///
+    /// # Errors
+    /// There are too many, or the host writes the state and it is not the parameter's shape.
+    pub(super) fn elements(&self, state: &StateSpec, param: &ParamInfo<'_>) -> Result<usize, Diagnostic> {
+        let refused = |why: &str| {
+            let message = format!("optimizer `{}` wants state `{}` {why}", self.identity().name, state.name);
+            Err(Diagnostic::plugin(message).at(&self.identity().library))
+        };
+        if state.role == StateRole::ROUNDING_RESIDUAL && state.shape.is_some() {
+            return refused("as a rounding residual of a shape of its own");
+        }
+        match state.elements(&param.shape) {
+            Some(elements) if elements <= MOST_ELEMENTS => Ok(elements as usize),
+            _ => refused(&format!(
+                "of shape {:?}: {MOST_ELEMENTS} elements are allowed",
+                state.extents(&param.shape)
+            )),
+        }
+    }
+
+    /// The states of each instance as a whole.
+    ///
+    /// # Errors
+    /// The plugin failed.
+    pub(super) fn shared_states(&self) -> Result<Vec<Vec<StateSpec>>, Diagnostic> {
+        self.plugins.iter().map(OptimizerPlugin::shared_states).collect()
+    }
+
+    /// The instances by number.
+    pub(super) fn plugins(&self) -> &[OptimizerPlugin] {
+        &self.plugins
     }
 
     /// Refuses storage of a state that no parameter has.

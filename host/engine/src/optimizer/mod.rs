@@ -14,6 +14,7 @@ mod device_run;
 #[cfg(feature = "gpu")]
 pub mod flat_group;
 mod groups;
+mod random_bits;
 pub mod range_expansion;
 mod services;
 mod states;

@@ -7,8 +7,13 @@ use std::sync::Arc;
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::{OptimizerPlugin, calls, optimizer::ServiceUpdate};
 use altgrad_plugin_api::{
-    ErrorKind, Grid, MapOp, ParamInfo, PluginError, ReduceOp, StateSpec, StepScalars, ZipOp,
-    services::table::{Compute, Served},
+    ErrorKind, FactorOp, Grid, MapOp, ParamInfo, PluginError, ReduceOp, StateSpec, StepScalars, ZipOp,
+    abi::{ServedParam, stable::std_types::RSlice},
+    services::{
+        plain::{Plain, PlainMatrix},
+        rows_and_columns,
+        table::{Compute, Served},
+    },
 };
 use burn::tensor::{Device, Tensor};
 
@@ -65,8 +70,46 @@ impl Compute for OnDevice {
                 let (x, y) = (x.expand(shape), y.expand(shape));
                 if op == ZipOp::MAX { x.max_pair(y) } else { x.min_pair(y) }
             }
+            ZipOp::LESS | ZipOp::LESS_EQUAL | ZipOp::EQUAL => {
+                let [a, b] = [x.dims(), y.dims()];
+                let shape = [0, 1].map(|axis| if a[axis] == 1 { b[axis] } else { a[axis] });
+                let (x, y) = (x.expand(shape), y.expand(shape));
+                let is = match op {
+                    ZipOp::LESS => x.lower(y),
+                    ZipOp::LESS_EQUAL => x.lower_equal(y),
+                    _ => x.equal(y),
+                };
+                is.float()
+            }
             _ => return None,
         })
+    }
+
+    fn select(&self, mask: Tensor<2>, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
+        let _host = calls::host();
+        x.mask_where(mask.equal_elem(0.0), y)
+    }
+
+    fn gather(&self, x: Tensor<2>, columns: Tensor<2>) -> Tensor<2> {
+        let _host = calls::host();
+        let [last, count] = [x.dims()[1] - 1, columns.dims()[1]];
+        let nan = columns.clone().is_nan();
+        let columns = columns.mask_fill(nan, 0.0).round().clamp(0.0, last as f32);
+        x.select(1, columns.reshape([count]).int())
+    }
+
+    /// In main memory: factors are for small matrices, and not for every update.
+    fn factor(&self, op: FactorOp, x: Tensor<2>) -> Option<Result<Vec<Tensor<2>>, PluginError>> {
+        let _host = calls::host();
+        let shape = x.dims();
+        let read = tensor::read_f32(x.reshape([shape[0] * shape[1]]));
+        let values = match read.map_err(|error| PluginError::new(ErrorKind::DEVICE, error.message)) {
+            Ok(values) => values,
+            Err(error) => return Some(Err(error)),
+        };
+        let factors = Plain.factor(op, PlainMatrix { shape, values })?;
+        let upload = |factor: PlainMatrix| tensor::flat(factor.values, &self.0).reshape(factor.shape);
+        Some(factors.map(|factors| factors.into_iter().map(upload).collect()))
     }
 
     fn reduce(&self, op: ReduceOp, rows: bool, columns: bool, x: Tensor<2>) -> Option<Tensor<2>> {
@@ -109,31 +152,30 @@ pub(super) struct Update<'a> {
     pub value: Tensor<1>,
     /// Accumulated and clipped, `[n]`.
     pub grad: Tensor<1>,
-    /// Learning rate and update count.
+    /// Learning rate, update count, random key.
     pub scalars: StepScalars,
     /// The grid it is rounded to, if there is one.
     pub grid: Option<Grid<'a>>,
 }
 
-/// The states of a parameter that is updated with services.
+/// The states of a parameter that is updated with services, or of a whole instance.
+#[derive(Clone)]
 pub(super) struct DeviceStates {
     /// The initial value of each.
     initial: Vec<f32>,
-    /// Rows and columns.
-    shape: [usize; 2],
+    /// Rows and columns of each.
+    shapes: Vec<[usize; 2]>,
     /// `[rows, columns]` each; made on the parameter's device by the first update.
     tensors: Vec<Tensor<2>>,
 }
 
 impl DeviceStates {
-    /// States before the first update.
-    pub(super) fn new(specs: &[StateSpec], shape: &[u64]) -> Self {
+    /// States of a parameter of that shape before the first update.
+    pub(super) fn new(specs: &[StateSpec], param: &[u64]) -> Self {
         let initial = specs.iter().map(|spec| spec.initial as f32).collect();
-        let shape = match *shape {
-            [rows, columns] => [rows, columns],
-            _ => [1, shape.iter().product()],
-        };
-        Self { initial, shape: shape.map(|extent| extent as usize), tensors: Vec::new() }
+        let shapes = specs.iter().map(|spec| rows_and_columns(spec.extents(param)));
+        let shapes = shapes.map(|shape| shape.map(|extent| extent as usize)).collect();
+        Self { initial, shapes, tensors: Vec::new() }
     }
 
     /// Their elements, `[n]` each.
@@ -141,15 +183,11 @@ impl DeviceStates {
     /// # Errors
     /// The device failed.
     pub(super) fn values(&self) -> Result<Vec<TensorElements>, Diagnostic> {
-        let elements = self.shape.iter().product();
-        if self.tensors.len() == self.initial.len() {
-            return self
-                .tensors
-                .iter()
-                .map(|state| TensorElements::of(state.clone().reshape([elements])))
-                .collect();
-        }
-        Ok(self.initial.iter().map(|&value| TensorElements::F32(Arc::new(vec![value; elements]))).collect())
+        let value = |index: usize| match self.tensors.get(index) {
+            Some(state) => TensorElements::of(state.clone().reshape([self.elements(index)])),
+            None => Ok(TensorElements::F32(Arc::new(vec![self.initial[index]; self.elements(index)]))),
+        };
+        (0..self.initial.len()).map(value).collect()
     }
 
     /// The elements of one, `[n]`.
@@ -158,20 +196,20 @@ impl DeviceStates {
     /// The device failed.
     pub(super) fn read(&self, index: usize) -> Result<Vec<f32>, Diagnostic> {
         match self.tensors.get(index) {
-            Some(state) => tensor::read_f32(state.clone().reshape([self.elements()])),
-            None => Ok(vec![self.initial[index]; self.elements()]),
+            Some(state) => tensor::read_f32(state.clone().reshape([self.elements(index)])),
+            None => Ok(vec![self.initial[index]; self.elements(index)]),
         }
     }
 
     /// Continues with these elements, `[n]` each.
     pub(super) fn restore(&mut self, values: Vec<Vec<f32>>, device: &Device) {
-        let tensor = |values| tensor::flat(values, device).reshape(self.shape);
-        self.tensors = values.into_iter().map(tensor).collect();
+        let tensor = |(values, shape): (_, &[usize; 2])| tensor::flat(values, device).reshape(*shape);
+        self.tensors = values.into_iter().zip(&self.shapes).map(tensor).collect();
     }
 
-    /// Elements of each.
-    pub(super) fn elements(&self) -> usize {
-        self.shape.iter().product()
+    /// Elements of one.
+    pub(super) fn elements(&self, index: usize) -> usize {
+        self.shapes[index].iter().product()
     }
 
     /// Removes and returns their elements, `[n]` each.
@@ -179,63 +217,87 @@ impl DeviceStates {
     /// # Errors
     /// The device failed.
     pub(super) fn take(&mut self) -> Result<Vec<Vec<f32>>, Diagnostic> {
-        let elements = self.elements();
-        let tensors = std::mem::take(&mut self.tensors).into_iter();
-        tensors.map(|state| tensor::read_f32(state.reshape([elements]))).collect()
+        let tensors = std::mem::take(&mut self.tensors).into_iter().enumerate();
+        tensors.map(|(index, state)| tensor::read_f32(state.reshape([self.elements(index)]))).collect()
     }
 
     /// Assigns these elements, `[n]`, to a state after the first update.
     pub(super) fn set(&mut self, index: usize, values: Tensor<1>) {
         if let Some(state) = self.tensors.get_mut(index) {
-            *state = values.reshape(self.shape);
+            *state = values.reshape(self.shapes[index]);
         }
     }
 
-    /// Updates the parameter; returns its new value, `[n]`. If the plugin fails, the values that it assigned before are
-    /// kept.
-    ///
-    /// # Errors
-    /// The plugin failed; the value is kept as well.
-    pub(super) fn step(
-        &mut self,
-        plugin: &OptimizerPlugin,
-        update: Update<'_>,
-    ) -> (Tensor<1>, Result<(), Diagnostic>) {
-        let (device, elements) = (update.value.device(), update.value.dims()[0]);
-        let (sizes, shape) = (self.shape, self.shape.map(|extent| extent as u64));
+    /// Lends the tensors, on that device, to services; returns their handles.
+    fn lend(&mut self, served: &Served<OnDevice>, device: &Device) -> Vec<u64> {
         if self.tensors.len() != self.initial.len() {
-            self.tensors = self.initial.iter().map(|&value| Tensor::full(sizes, value, &device)).collect();
+            let made = self.initial.iter().zip(&self.shapes);
+            self.tensors = made.map(|(&value, shape)| Tensor::full(*shape, value, device)).collect();
         }
-        let served = Served::new(OnDevice(device));
-        let kept = update.value.clone();
-        let param = served.give(update.value.reshape(sizes), shape, true);
-        let grad = served.give(update.grad.reshape(sizes), shape, false);
-        let states: Vec<u64> = std::mem::take(&mut self.tensors)
-            .into_iter()
-            .map(|state| served.give(state, shape, true))
-            .collect();
-        let result = plugin.step_with_services(&ServiceUpdate {
-            info: update.info,
-            services: &served.object(),
-            param_and_grad: [param, grad],
-            states: &states,
-            scalars: update.scalars,
-            grid: update.grid,
-        });
-        // The table returns every given tensor that was not freed, and given tensors cannot be freed.
-        self.tensors = states.into_iter().filter_map(|state| served.take(state)).collect();
-        let value = served.take(param).map_or(kept, |value| value.reshape([elements]));
-        (value, result)
+        let tensors = std::mem::take(&mut self.tensors).into_iter().zip(&self.shapes);
+        tensors.map(|(state, shape)| served.give(state, shape.map(|extent| extent as u64), true)).collect()
     }
+
+    /// Takes the tensors back. The table returns every given tensor that was not freed, and given tensors cannot be.
+    fn take_back(&mut self, served: &Served<OnDevice>, handles: &[u64]) {
+        self.tensors = handles.iter().filter_map(|&handle| served.take(handle)).collect();
+    }
+}
+
+/// Updates parameters together, or one, after that gradient evaluation; `shared` are the states of the whole instance.
+/// Returns the new values, `[n]` each. If the plugin fails, the values that it assigned before are kept.
+///
+/// # Errors
+/// The plugin failed; the values are returned as well.
+pub(super) fn step(
+    plugin: &OptimizerPlugin,
+    updates: Vec<Update<'_>>,
+    states: &mut [DeviceStates],
+    mut shared: Option<&mut DeviceStates>,
+    evaluation: u32,
+) -> (Vec<Tensor<1>>, Result<(), Diagnostic>) {
+    let Some(device) = updates.first().map(|update| update.value.device()) else {
+        return (Vec::new(), Ok(()));
+    };
+    let served = Served::new(OnDevice(device.clone()));
+    let handles: Vec<Vec<u64>> = states.iter_mut().map(|states| states.lend(&served, &device)).collect();
+    let of_all = shared.as_mut().map(|shared| shared.lend(&served, &device)).unwrap_or_default();
+    let mut kept = Vec::with_capacity(updates.len());
+    let mut params = Vec::with_capacity(updates.len());
+    for (update, states) in updates.into_iter().zip(&handles) {
+        let Update { info, value, grad, scalars, grid } = update;
+        let shape = rows_and_columns(&info.shape);
+        let sizes = shape.map(|extent| extent as usize);
+        let param = served.give(value.clone().reshape(sizes), shape, true);
+        let grad = served.give(grad.reshape(sizes), shape, false);
+        kept.push((param, value));
+        let states = RSlice::from_slice(states);
+        params.push(ServedParam { info, param, grad, states, scalars, grid: grid.into() });
+    }
+    let services = served.object();
+    let result = plugin.step_with_services(&ServiceUpdate {
+        services: &services,
+        params: &params,
+        shared: &of_all,
+        evaluation,
+    });
+    for (states, handles) in states.iter_mut().zip(&handles) {
+        states.take_back(&served, handles);
+    }
+    if let Some(shared) = shared {
+        shared.take_back(&served, &of_all);
+    }
+    let value = |(handle, old): (u64, Tensor<1>)| {
+        let elements = old.dims()[0];
+        served.take(handle).map_or(old, |value| value.reshape([elements]))
+    };
+    (kept.into_iter().map(value).collect(), result)
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use altgrad_plugin_api::{
-        Axes, Matrix, Services,
-        services::plain::{Plain, PlainMatrix},
-    };
+    use altgrad_plugin_api::{Axes, Matrix, Services};
 
     use super::*;
 
@@ -272,7 +334,16 @@ mod tests {
             a.map(MapOp::ABS).unwrap().map(MapOp::LOG).unwrap(),
         ];
         made.extend([MapOp::RECIPROCAL, MapOp::EXP, MapOp::SIGN].map(|op| a.map(op).unwrap()));
-        for op in [ZipOp::ADD, ZipOp::SUB, ZipOp::MUL, ZipOp::DIV, ZipOp::MAX, ZipOp::MIN] {
+        let below = a.zip(ZipOp::LESS, &b).unwrap();
+        made.push(below.select(&a, &b).unwrap());
+        made.push(a.gather(&row).unwrap());
+        // Equal bits on both sides, because vectors of close eigenvalues depend on each digit.
+        let square = given([5, 5], 5);
+        let symmetric = square.zip(ZipOp::ADD, &square.transpose().unwrap()).unwrap();
+        made.extend(symmetric.eigen().unwrap());
+        made.extend(b.transpose().unwrap().qr().unwrap());
+        let arithmetic = [ZipOp::ADD, ZipOp::SUB, ZipOp::MUL, ZipOp::DIV, ZipOp::MAX, ZipOp::MIN];
+        for op in arithmetic.into_iter().chain([ZipOp::LESS, ZipOp::LESS_EQUAL, ZipOp::EQUAL]) {
             made.extend([&b, &row, &column].map(|other| a.zip(op, other).unwrap()));
             made.push(row.zip(op, &column).unwrap());
         }

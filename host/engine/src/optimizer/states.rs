@@ -4,29 +4,23 @@ use std::collections::BTreeMap;
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::optimizer::ParamUpdate;
-use altgrad_plugin_api::{Grid, ParamInfo, RandomKey, StateRole, StepScalars};
+use altgrad_plugin_api::{Grid, ParamInfo, StateRole, StateSpec, StepScalars};
 use burn::tensor::Tensor;
 
 use super::{
-    OptimizerState, services,
+    OptimizerState,
+    random_bits::random_key,
+    services::{self, DeviceStates},
     stored_state::{StateEncoding, StoredState},
 };
 use crate::{
-    model::{Params, layout::ParamId},
+    model::{Layout, Params, layout::ParamId},
     tensor,
     tensor_file::{TensorElements, TensorFile},
 };
 
-/// The random bits of states are those of tensors from this number on: roundings of a step use lower ones. Numbers are
-/// below 2^32.
-const FIRST_TENSOR: u64 = 1 << 31;
 /// The names of the state that is momentum.
 const MOMENTUM: [&str; 2] = ["exp_avg", "momentum"];
-/// Tensor numbers of a parameter. Further states use the bits of later elements of these tensors.
-const STATES: usize = 16;
-/// The distance between the elements of states with the same tensor number; no state has as many.
-const STATE_OFFSET: u64 = 1 << 40;
-
 /// A tensor of a state, as a checkpoint holds it.
 #[derive(Debug, Clone)]
 pub struct OptimizerBuffer {
@@ -39,21 +33,31 @@ pub struct OptimizerBuffer {
 }
 
 impl OptimizerState {
-    /// Number of states of a parameter.
-    #[must_use]
-    pub fn state_count(&self, id: ParamId) -> usize {
-        self.specs[id].len()
+    /// The elements of each state of each parameter of these shapes, and of each state of the whole instances.
+    pub fn state_elements(&self, layout: &Layout) -> impl Iterator<Item = usize> {
+        let elements = |spec: &StateSpec, param: &[usize]| shape_of(spec, param).iter().product::<usize>();
+        let of_params = self.specs.iter().zip(&layout.specs);
+        let of_params = of_params
+            .flat_map(move |(states, param)| states.iter().map(move |spec| elements(spec, &param.shape)));
+        let shared = self.shared.iter().flat_map(|(specs, _)| specs);
+        of_params.chain(shared.map(move |spec| elements(spec, &[])))
     }
 
     /// The storage of the states by name: in words, and their bytes. Those that services keep are f32.
     #[must_use]
     pub fn storage(&self) -> BTreeMap<String, (String, usize)> {
         let mut all = BTreeMap::new();
+        for (specs, states) in &self.shared {
+            for (index, spec) in specs.iter().enumerate() {
+                let entry = all.entry(spec.name.to_string()).or_insert((StateEncoding::F32.name(), 0));
+                entry.1 += 4 * states.elements(index);
+            }
+        }
         for (id, specs) in self.specs.iter().enumerate() {
             for (index, spec) in specs.iter().enumerate() {
                 let (stored_as, bytes) = match (self.states[id].get(index), &self.on_device[id]) {
                     (Some(state), _) => (state.storage_name(), state.bytes()),
-                    (None, Some(kept)) => (StateEncoding::F32.name(), 4 * kept.elements()),
+                    (None, Some(kept)) => (StateEncoding::F32.name(), 4 * kept.elements(index)),
                     (None, None) => continue,
                 };
                 let entry = all.entry(spec.name.to_string()).or_insert_with(|| (stored_as.clone(), 0));
@@ -72,32 +76,71 @@ impl OptimizerState {
     /// # Errors
     /// The device failed.
     pub fn states(&self, id: ParamId) -> Result<Vec<OptimizerBuffer>, Diagnostic> {
-        let names = || self.specs[id].iter().map(|spec| spec.name.as_str());
-        let whole = |(name, values): (&str, TensorElements)| OptimizerBuffer {
-            name: name.into(),
-            shape: None,
-            values,
-        };
+        let specs = &self.specs[id];
+        let whole = |(spec, values)| buffer(spec, values);
         if let Some(states) = self.on_device[id].as_ref().filter(|_| self.states[id].is_empty()) {
-            return Ok(names().zip(states.values()?).map(whole).collect());
+            return Ok(specs.iter().zip(states.values()?).map(whole).collect());
         }
         #[cfg(feature = "gpu")]
         if let Some(device) = self.device.as_ref().filter(|_| self.states[id].is_empty()) {
-            return Ok(names()
-                .zip(device.read_states(id)?.into_iter().map(TensorElements::F32))
-                .map(whole)
-                .collect());
+            let values = device.read_states(id)?.into_iter().map(TensorElements::F32);
+            return Ok(specs.iter().zip(values).map(whole).collect());
         }
-        let tensors = |(name, state): (&str, &StoredState)| {
-            let buffer =
-                |(suffix, shape, values)| OptimizerBuffer { name: format!("{name}{suffix}"), shape, values };
-            state.entries().into_iter().map(buffer).collect::<Vec<_>>()
+        let tensors = |(spec, state): (&StateSpec, &StoredState)| {
+            let own = |(suffix, shape, values): (&str, Option<Vec<usize>>, TensorElements)| {
+                let whole = buffer(spec, values);
+                OptimizerBuffer {
+                    name: format!("{}{suffix}", whole.name),
+                    shape: shape.or(whole.shape),
+                    values: whole.values,
+                }
+            };
+            state.entries().into_iter().map(own).collect::<Vec<_>>()
         };
-        Ok(names().zip(&self.states[id]).flat_map(tensors).collect())
+        Ok(specs.iter().zip(&self.states[id]).flat_map(tensors).collect())
+    }
+
+    /// The tensors of the states of whole instances, with the number of the instance.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn shared_states(&self) -> Result<Vec<(usize, OptimizerBuffer)>, Diagnostic> {
+        let mut all = Vec::new();
+        for (instance, (specs, states)) in self.shared.iter().enumerate() {
+            let values = specs.iter().zip(states.values()?);
+            all.extend(values.map(|(spec, values)| (instance, buffer(spec, values))));
+        }
+        Ok(all)
+    }
+
+    /// The states of one number of whole instances, by name; those of the first instance, and of others with its
+    /// number: `d`, `d-1`.
+    fn own_numbers(&self) -> impl Iterator<Item = (String, &DeviceStates, usize)> {
+        self.shared.iter().enumerate().flat_map(|(instance, (specs, states))| {
+            let is_one = |(index, _): &(usize, &StateSpec)| states.elements(*index) == 1;
+            specs.iter().enumerate().filter(is_one).map(move |(index, spec)| {
+                let of = if instance == 0 { String::new() } else { format!("-{instance}") };
+                (format!("{}{of}", spec.name), states, index)
+            })
+        })
+    }
+
+    /// The names of the numbers that the optimizer records.
+    #[must_use]
+    pub fn number_names(&self) -> Vec<String> {
+        self.own_numbers().map(|(name, ..)| name).collect()
+    }
+
+    /// The numbers that the optimizer records. Reads the device.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn numbers(&self) -> Result<Vec<f64>, Diagnostic> {
+        self.own_numbers().map(|(_, states, index)| Ok(f64::from(states.read(index)?[0]))).collect()
     }
 
     /// Continues after `updates` updates of these parameters, with the states in a file; `key` gives the name there of
-    /// a state of a parameter.
+    /// a state of a parameter, `shared_key` that of a state of an instance.
     ///
     /// # Errors
     /// A state is missing, or has another type or shape.
@@ -107,13 +150,21 @@ impl OptimizerState {
         params: &Params,
         file: &TensorFile<'_>,
         key: impl Fn(&str, &str) -> String,
+        shared_key: impl Fn(usize, &str) -> String,
     ) -> Result<(), Diagnostic> {
+        let device = params.values[0].device();
+        for (instance, (specs, states)) in self.shared.iter_mut().enumerate() {
+            let values = specs
+                .iter()
+                .map(|spec| file.required(&shared_key(instance, &spec.name), &shape_of(spec, &[])));
+            states.restore(values.collect::<Result<_, _>>()?, &device);
+        }
         for (id, specs) in self.specs.iter().enumerate() {
             let param = &params.layout.specs[id];
-            let keys = specs.iter().map(|spec| key(&param.name, &spec.name));
+            let keys = specs.iter().map(|spec| (key(&param.name, &spec.name), shape_of(spec, &param.shape)));
             match &mut self.on_device[id] {
                 Some(states) if self.states[id].is_empty() => {
-                    let values = keys.map(|key| file.required(&key, &param.shape));
+                    let values = keys.map(|(key, shape)| file.required(&key, &shape));
                     states.restore(values.collect::<Result<_, _>>()?, &params.values[id].device());
                 }
                 _ => {
@@ -121,8 +172,8 @@ impl OptimizerState {
                         // Kernels had them; they start again from main memory.
                         self.states[id] = vec![StoredState::F32(Default::default()); specs.len()];
                     }
-                    for (state, key) in self.states[id].iter_mut().zip(keys) {
-                        state.restore(file, &key, &param.shape)?;
+                    for (state, (key, shape)) in self.states[id].iter_mut().zip(keys) {
+                        state.restore(file, &key, &shape)?;
                     }
                 }
             }
@@ -156,29 +207,41 @@ impl OptimizerState {
         result
     }
 
-    /// One parameter's update with services: its new value, and whether the plugin failed.
+    /// Updates parameters of an instance with services, after that gradient evaluation; with the states of the whole
+    /// instance if it is a group. Returns their new values, and whether the plugin failed.
     ///
     /// # Errors
     /// A state could not be converted.
     pub(super) fn step_with_services(
         &mut self,
-        id: ParamId,
-        update: services::Update<'_>,
-    ) -> Result<(Tensor<1>, Result<(), Diagnostic>), Diagnostic> {
-        let (_, plugin, _) = self.groups.of(id);
-        let device = update.value.device();
-        let Some(states) = &mut self.on_device[id] else { return Ok((update.value, Ok(()))) };
-        if !self.states[id].is_empty() {
-            let loaded = self.states[id].iter().map(StoredState::load).collect::<Result<_, _>>()?;
-            states.restore(loaded, &device);
-        }
-        let (value, result) = states.step(plugin, update);
-        if !self.states[id].is_empty() {
-            for (index, values) in states.take()?.into_iter().enumerate() {
-                self.store(id, index, &values)?;
+        ids: &[ParamId],
+        updates: Vec<services::Update<'_>>,
+        group: Option<usize>,
+        evaluation: u32,
+    ) -> Result<(Vec<Tensor<1>>, Result<(), Diagnostic>), Diagnostic> {
+        let Some((_, plugin, _)) = ids.first().map(|&id| self.groups.of(id)) else {
+            return Ok((Vec::new(), Ok(())));
+        };
+        let mut states = Vec::with_capacity(ids.len());
+        for (&id, update) in ids.iter().zip(&updates) {
+            let Some(mut kept) = self.on_device[id].take() else { continue };
+            if !self.states[id].is_empty() {
+                let loaded = self.states[id].iter().map(StoredState::load).collect::<Result<_, _>>()?;
+                kept.restore(loaded, &update.value.device());
             }
+            states.push(kept);
         }
-        Ok((value, result))
+        let shared = group.map(|instance| &mut self.shared[instance].1);
+        let (values, result) = services::step(plugin, updates, &mut states, shared, evaluation);
+        for (&id, mut kept) in ids.iter().zip(states) {
+            if !self.states[id].is_empty() {
+                for (index, values) in kept.take()?.into_iter().enumerate() {
+                    self.store(id, index, &values)?;
+                }
+            }
+            self.on_device[id] = Some(kept);
+        }
+        Ok((values, result))
     }
 
     /// The index of a parameter's rounding residual among its states.
@@ -197,7 +260,8 @@ impl OptimizerState {
 
     /// The momentum of a parameter in main memory, `[n]`; `None` if it has none.
     pub(super) fn momentum(&self, id: ParamId) -> Result<Option<Vec<f32>>, Diagnostic> {
-        let index = self.specs[id].iter().position(|spec| MOMENTUM.contains(&spec.name.as_str()));
+        let is_momentum = |spec: &StateSpec| MOMENTUM.contains(&spec.name.as_str()) && spec.shape.is_none();
+        let index = self.specs[id].iter().position(is_momentum);
         index.and_then(|index| self.states[id].get(index)).map(StoredState::load).transpose()
     }
 
@@ -229,34 +293,13 @@ impl OptimizerState {
     }
 }
 
-/// The random bits of state number `index` of a parameter.
-fn random_key(seed: u64, step: u64, (id, index): (ParamId, usize)) -> RandomKey {
-    RandomKey {
-        seed,
-        step,
-        tensor: FIRST_TENSOR + (id * STATES + index % STATES) as u64,
-        offset: STATE_OFFSET * (index / STATES) as u64,
-    }
+/// The extents of a state of a parameter.
+fn shape_of(spec: &StateSpec, param: &[usize]) -> Vec<usize> {
+    spec.shape.as_ref().map_or(param.to_vec(), |shape| shape.iter().map(|&extent| extent as usize).collect())
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn every_state_of_every_parameter_has_random_bits_of_its_own() {
-        let key = |id, index| random_key(7, 9, (id, index));
-        let keys = (0..500).flat_map(|id| (0..40).map(move |index| key(id, index)));
-        // Words depend on the number modulo 2^32; those of sites are below 2^31.
-        assert!(keys.clone().all(|key| key.tensor as u32 >= 1 << 31));
-        let words: BTreeSet<(u32, u64)> = keys.map(|key| (key.tensor as u32, key.offset)).collect();
-        assert_eq!(words.len(), 500 * 40);
-        // Those of recorded runs.
-        let recorded = |tensor| RandomKey { seed: 7, step: 9, tensor, offset: 0 };
-        assert_eq!(key(0, 0), recorded(1 << 31));
-        assert_eq!(key(3, 15), recorded((1 << 31) + 63));
-        assert_eq!(key(4, 0), recorded((1 << 31) + 64));
-    }
+/// The buffer of a state with these elements.
+fn buffer(spec: &StateSpec, values: TensorElements) -> OptimizerBuffer {
+    let shape = spec.shape.as_ref().map(|_| shape_of(spec, &[]));
+    OptimizerBuffer { name: spec.name.to_string(), shape: shape.into_option(), values }
 }

@@ -65,7 +65,13 @@ impl ReadyRun {
         let plugins = plugins_used(&casts, observed.as_ref(), optimizer.identity(), &sinks);
         let states = optimizer.state_bytes(&layout, &quant)?;
         let memory = most_memory(&config, &shape, &device, Some(states)).map_err(sizes)?;
-        let optimizer = OptimizerState::new(optimizer, &layout, &quant)?;
+        let optimizer = OptimizerState::new(optimizer, &layout, &quant)?.of_run(config.train.max_steps);
+        if config.train.loss_scale == LossScaleChoice::Dynamic && optimizer.evaluations() > 1 {
+            let message =
+                "the optimizer evaluates several gradients for an update, which may not overflow in between";
+            let error = Diagnostic::config(message).hint("use a fixed `train.loss_scale`");
+            return Err(place(error, source, "train.loss_scale"));
+        }
         let metrics = metric_names(&config, &casts, observed.as_ref(), (&optimizer, &layout));
         warnings::warn(&config, &casts, &metrics, (&optimizer, &layout));
 
@@ -156,6 +162,7 @@ fn metric_names(
         MetricSetup::new(layout, quant, config.metrics, config.shadow.every > 0)
             .with_observed(observed)
             .with_grid_rules(optimizer.has_grid_rules(quant, layout))
+            .with_optimizer(optimizer.number_names())
             .with_curvature(config.curvature.every > 0)
             .with_loss_scaling(config.train.loss_scale == LossScaleChoice::Dynamic)
     }))

@@ -64,6 +64,20 @@ impl TrainState {
         Ok(())
     }
 
+    /// Moves the parameters to where the next gradient of the update is evaluated, after that evaluation.
+    ///
+    /// # Errors
+    /// The optimizer plugin failed.
+    pub fn move_to_evaluate(
+        &mut self,
+        grads: &[Tensor<1>],
+        lr: f64,
+        evaluation: u32,
+    ) -> Result<(), Diagnostic> {
+        self.half_updated = true;
+        self.optimizer.move_to_evaluate(&mut self.params, grads, &self.quant, lr, evaluation)
+    }
+
     /// Loss and gradients of a step's micro-batches under the state's casts and loss scale.
     ///
     /// # Errors

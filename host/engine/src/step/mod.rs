@@ -69,7 +69,7 @@ pub fn compute_gradients(
 }
 
 /// The factors of an update.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct AppliedUpdate {
     /// The gradients' norm before and after clipping; unknown if they overflowed because of the loss scale.
     pub norm: Option<GradNorm>,
@@ -79,6 +79,8 @@ pub struct AppliedUpdate {
     pub loss_scale: LossScaler,
     /// True if there was no update, because gradients overflowed under a dynamic loss scale.
     pub is_skipped: bool,
+    /// The numbers of the optimizer's own after it.
+    pub numbers: Vec<f64>,
 }
 
 impl AppliedUpdate {
@@ -125,13 +127,23 @@ pub fn apply_update(
         // Formats with delayed scales record every pass.
         state.quant.record_amax(&outputs.rounding);
         let norm = (!is_explained).then(|| GradNorm::unclipped(&outputs.moments));
-        return Ok(AppliedUpdate { norm, lr, loss_scale, is_skipped });
+        return Ok(AppliedUpdate { norm, lr, loss_scale, is_skipped, numbers: state.optimizer.numbers()? });
     }
     let norm =
         tracing::debug_span!("clipping").in_scope(|| clip::clip(&mut grads, &outputs.moments, limits))?;
     update_metrics.begin(step, norm.factor);
+    for evaluation in 1..state.optimizer.evaluations() {
+        let _span = tracing::debug_span!("evaluation").entered();
+        state.move_to_evaluate(&grads, lr, evaluation)?;
+        let first = setup.first_micro_batch(step);
+        let again = state.gradients(&setup.model, setup.micro_batches(step), first, Observers::default())?;
+        let (moved, outputs) = read_outputs(&mut state.quant, again, &[], None)?;
+        grads = moved;
+        clip::clip(&mut grads, &outputs.moments, limits)?;
+    }
     tracing::debug_span!("update").in_scope(|| state.update(grads, &outputs.rounding, lr, update_metrics))?;
-    Ok(AppliedUpdate { norm: Some(norm), lr, loss_scale, is_skipped })
+    let numbers = state.optimizer.numbers()?;
+    Ok(AppliedUpdate { norm: Some(norm), lr, loss_scale, is_skipped, numbers })
 }
 
 /// Records the metrics of a step that took `time`.
@@ -155,8 +167,9 @@ pub fn record_metrics(
     };
     let of_run = MetricSetup::new(layout, &state.quant.plan, config.metrics, config.shadow.every > 0);
     let inputs = StepInputs {
-        setup: of_run.with_observed(setup.observed.as_ref()),
+        setup: of_run.with_observed(setup.observed.as_ref()).with_optimizer(state.optimizer.number_names()),
         outputs,
+        optimizer: &update.numbers,
         training,
         updates: update_metrics,
         tokens: setup.tokens_per_step(),
@@ -180,7 +193,7 @@ mod tests {
     #[test]
     fn the_event_of_a_skipped_step_names_a_loss_that_is_not_finite() {
         let loss_scale = LossScaler::Dynamic(DynamicLossScale::default());
-        let update = AppliedUpdate { norm: None, lr: 1.0, loss_scale, is_skipped: true };
+        let update = AppliedUpdate { norm: None, lr: 1.0, loss_scale, is_skipped: true, numbers: Vec::new() };
         let text = |loss| update.event(3, loss).unwrap().text;
         assert!(text(2.5).starts_with("the gradients overflowed under a loss scale of "));
         assert!(text(f64::NAN).starts_with("the loss is NaN under a loss scale of "));

@@ -237,7 +237,7 @@ fn padding_is_not_updated() {
     same_when_padded("padding_is_not_updated", |padding, len| {
         let shape = [len as u64];
         let info = ParamInfo::new("weight", &shape);
-        let launches = plugin.launches(&info, StepScalars { lr: 1e-3, update: 1 }, None).unwrap().unwrap();
+        let launches = plugin.launches(&info, StepScalars::new(1e-3, 1), None).unwrap().unwrap();
         let target = target(&cube(padding.device).client()).unwrap();
         let kernel = |op, vector| {
             let text = plugin.kernel(op, &KernelTarget { vector, ..target.clone() }).unwrap().unwrap();

@@ -1,31 +1,42 @@
-//! Libraries in C (`plugin-api/include/altgrad_plugin.h`) as the types of the host: build info, descriptors, and format
-//! objects with the interface of Rust formats.
+//! Libraries in C (`plugin-api/include/altgrad_plugin.h`) as the types of the host: build info, descriptors, and
+//! objects with the interface of Rust plugins.
 //!
 //! A C format has the values of its codes, and functions for its own operations; the host computes scaling, statistics
 //! and histograms ([`format`](mod@format)). [`crate::ffi::c_table`] reads the tables.
 
 mod format;
+mod optimizer;
+mod sink;
 
 use std::{fmt, sync::Arc};
 
 use crate::{
-    ffi::c_table::{CFormat, CLibrary, CSpec},
+    ffi::{
+        c_plugins::{COptimizer, CSink},
+        c_table::{CFormat, CLibrary, CSpec},
+    },
     version::{self, C_VERSION, Version},
 };
 use altgrad_plugin_api::{
-    BuildInfo, Descriptor, FormatSpec, PluginError, RStr,
-    abi::{FormatAbi_TO, FormatObject, stable::erased_types::TD_Opaque},
+    BuildInfo, Config, Descriptor, ErrorKind, FormatSpec, PluginError, RStr,
+    abi::{
+        FormatAbi_TO, FormatObject, OptimizerAbi_TO, OptimizerObject, SinkAbi_TO, SinkObject,
+        stable::erased_types::TD_Opaque,
+    },
 };
-use format::Instance;
 
-/// The formats of a C library, or of a file.
+/// The plugins of a C library, or the formats of a file.
 #[derive(Clone)]
-pub(super) struct CFormats(Vec<Arc<CFormat>>);
+pub(super) struct CExports {
+    formats: Vec<Arc<CFormat>>,
+    optimizers: Vec<COptimizer>,
+    sinks: Vec<CSink>,
+}
 
 /// Implemented by hand, for a short text.
-impl fmt::Debug for CFormats {
+impl fmt::Debug for CExports {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|format| &format.id)).finish()
+        f.debug_list().entries(self.descriptors().iter().map(|descriptor| descriptor.id)).finish()
     }
 }
 
@@ -54,16 +65,19 @@ pub(super) fn version() -> String {
     format!("altgrad_plugin.h {}", Version(C_VERSION))
 }
 
-impl CFormats {
+impl CExports {
     pub(super) fn new(library: CLibrary) -> Self {
-        Self(library.formats.into_iter().map(Arc::new).collect())
+        let CLibrary { formats, optimizers, sinks, .. } = library;
+        Self { formats: formats.into_iter().map(Arc::new).collect(), optimizers, sinks }
     }
 
     pub(super) fn descriptors(&self) -> Vec<Descriptor> {
-        let descriptor =
-            |format: &Arc<CFormat>| Descriptor::format(format.id, format.version, format.summary);
-        let mut all: Vec<Descriptor> = self.0.iter().map(descriptor).collect();
-        all.sort_by(|a, b| a.id.as_str().cmp(b.id.as_str()));
+        let formats = self.formats.iter();
+        let formats = formats.map(|format| Descriptor::format(format.id, format.version, format.summary));
+        let optimizers = self.optimizers.iter().map(|optimizer| optimizer.descriptor);
+        let all = formats.chain(optimizers).chain(self.sinks.iter().map(|sink| sink.descriptor));
+        let mut all: Vec<Descriptor> = all.collect();
+        all.sort_by_key(|descriptor| (descriptor.kind.0, descriptor.id));
         all
     }
 
@@ -71,13 +85,38 @@ impl CFormats {
     ///
     /// # Errors
     /// The format does not exist, its `decode` failed, or its description is impossible.
-    pub(super) fn make(&self, id: &str) -> Result<FormatObject, PluginError> {
-        let format = self.0.iter().find(|format| format.id == id);
-        let format =
-            format.ok_or_else(|| PluginError::config(format!("this library has no format `{id}`")))?;
-        let instance = Instance::new(format.clone(), spec(format)?)?;
+    pub(super) fn format(&self, id: &str) -> Result<FormatObject, PluginError> {
+        let format = self.formats.iter().find(|format| format.id == id);
+        let format = format.ok_or_else(|| missing("format", id))?;
+        let instance = format::Instance::new(format.clone(), spec(format)?)?;
         Ok(FormatAbi_TO::from_value(instance, TD_Opaque))
     }
+
+    /// An instance of an optimizer.
+    ///
+    /// # Errors
+    /// The optimizer does not exist, or refuses the options.
+    pub(super) fn optimizer(&self, id: &str, config: &Config) -> Result<OptimizerObject, PluginError> {
+        let found = self.optimizers.iter().find(|optimizer| optimizer.descriptor.id == id);
+        let optimizer = *found.ok_or_else(|| missing("optimizer", id))?;
+        let instance = optimizer::Instance { instance: optimizer.make(config)?, optimizer };
+        Ok(OptimizerAbi_TO::from_value(instance, TD_Opaque))
+    }
+
+    /// An instance of a sink.
+    ///
+    /// # Errors
+    /// The sink does not exist, or refuses the options.
+    pub(super) fn sink(&self, id: &str, config: &Config) -> Result<SinkObject, PluginError> {
+        let found = self.sinks.iter().find(|sink| sink.descriptor.id == id);
+        let sink = *found.ok_or_else(|| missing("sink", id))?;
+        let instance = sink::Instance { instance: sink.make(config)?, sink };
+        Ok(SinkAbi_TO::from_value(instance, TD_Opaque))
+    }
+}
+
+fn missing(kind: &str, id: &str) -> PluginError {
+    PluginError::new(ErrorKind::UNKNOWN_ID, format!("this library has no {kind} `{id}`"))
 }
 
 /// The values of the codes; without a list of values, every code is decoded.

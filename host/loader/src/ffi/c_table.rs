@@ -5,26 +5,22 @@
 //! used before the magic number, the version and the sizes are checked. Afterwards a table with wrong pointers can
 //! crash the host, as any plugin can. `plugins/c_abi` checks the meaning of the values.
 
-use std::{
-    ffi::{CStr, c_char},
-    mem::{MaybeUninit, offset_of},
-    ptr, slice,
-};
+use std::{ffi::c_char, mem::offset_of};
 
 use altgrad_plugin_api::{
-    BufferRole, Conventions, DType, Domain, ErrorKind, InfoField, InfoKind, KernelBuffer, KernelLanguage,
-    KernelOp, KernelText, MergeRule, Minifloat, PartialSum, PluginError, RandomKey, Rounding, StatisticsWord,
+    BufferRole, Conventions, DType, Domain, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp,
+    KernelText, MergeRule, Minifloat, PartialSum, PluginError, RandomKey, Rounding, StatisticsWord,
 };
 
+use super::{
+    c_memory::{CError, TableFault, array, called, counted, growing, sized, text},
+    c_plugins::{self, COptimizer, CSink},
+};
 use crate::version::{self, C_VERSION, Version};
 
 /// Name of the symbol a C library exports: a [`Library`], not a function.
 pub const C_ENTRY_SYMBOL: &str = "altgrad_plugin_entry_v1";
 const MAGIC: u64 = 0x4364_6172_6774_616c;
-/// Bytes for the message of a failed call.
-const MESSAGE: usize = 512;
-/// More formats or kernels than any library has: a larger count is a damaged table.
-const MOST: u32 = 1 << 12;
 
 /// `altgrad_library_v1`.
 #[repr(C)]
@@ -38,6 +34,11 @@ pub(super) struct Library {
     compiler: *const c_char,
     cpu_features: *const c_char,
     formats: *const *const Format,
+    /// From here on a table may lack fields.
+    optimizers: *const *const c_plugins::Optimizer,
+    sinks: *const *const c_plugins::Sink,
+    optimizer_count: u32,
+    sink_count: u32,
 }
 
 /// `altgrad_format_v1`.
@@ -95,13 +96,6 @@ struct Named<T> {
     value: T,
 }
 
-/// `altgrad_error`.
-#[repr(C)]
-struct CError {
-    message: *mut c_char,
-    size: u64,
-}
-
 type RoundFn = unsafe extern "C" fn(*const f32, *mut f32, u64, u32, *const RandomKey, *mut CError) -> i32;
 type EncodeFn = unsafe extern "C" fn(*const f32, *mut u16, u64, u32, *const RandomKey, *mut CError) -> i32;
 type DecodeFn = unsafe extern "C" fn(*const u16, *mut f32, u64, *mut CError) -> i32;
@@ -126,6 +120,10 @@ pub struct CLibrary {
     pub cpu_features: &'static str,
     /// Its formats.
     pub formats: Vec<CFormat>,
+    /// Its optimizers.
+    pub optimizers: Vec<COptimizer>,
+    /// Its sinks.
+    pub sinks: Vec<CSink>,
 }
 
 /// A format as a C library describes it.
@@ -169,9 +167,6 @@ pub struct CKernel {
     pub text: KernelText,
 }
 
-/// The reason why a table cannot be used, worded to follow the library or its format in a sentence.
-pub type TableFault = String;
-
 impl CLibrary {
     /// Reads a library's tables.
     pub(super) fn read(table: *const Library) -> Result<Self, TableFault> {
@@ -188,18 +183,35 @@ impl CLibrary {
         if let Some(refusal) = version::refusal("altgrad_plugin.h", Version(version), Version(C_VERSION)) {
             return Err(refusal);
         }
-        let table = sized(table, head[2], size_of::<Library>(), "the library's table")?;
-        let formats = array(table.formats, counted(table.format_count, "formats")?, "its formats")?;
-        let read = |(index, &format): (usize, &*const Format)| {
-            CFormat::read(format).map_err(|fault| format!("its format {}: {fault}", index + 1))
-        };
+        let table = sized(table, head[2], offset_of!(Library, optimizers), "the library's table")?;
         Ok(Self {
             version,
             compiler: text(table.compiler, "compiler")?,
             cpu_features: text(table.cpu_features, "cpu_features")?,
-            formats: formats.iter().enumerate().map(read).collect::<Result<_, _>>()?,
+            formats: tables(table.formats, table.format_count, "format", CFormat::read)?,
+            optimizers: tables(table.optimizers, table.optimizer_count, "optimizer", COptimizer::read)?,
+            sinks: tables(table.sinks, table.sink_count, "sink", CSink::read)?,
         })
     }
+}
+
+/// The tables of the plugins of a kind. A list that is NULL alone has none.
+fn tables<T: 'static, R>(
+    first: *const *const T,
+    count: u32,
+    kind: &str,
+    read: impl Fn(*const T) -> Result<R, TableFault>,
+) -> Result<Vec<R>, TableFault> {
+    let list = array(first, counted(count, &format!("{kind}s"))?, &format!("its {kind}s"))?;
+    if let [only] = list
+        && only.is_null()
+    {
+        return Ok(Vec::new());
+    }
+    let numbered = list.iter().enumerate();
+    numbered
+        .map(|(index, &table)| read(table).map_err(|fault| format!("its {kind} {}: {fault}", index + 1)))
+        .collect()
 }
 
 impl CFormat {
@@ -306,74 +318,6 @@ fn buffer(&[role, access]: &[u32; 2]) -> KernelBuffer {
 
 fn info_field(&[offset, kind, index, divisor]: &[u32; 4]) -> InfoField {
     InfoField { offset, kind: InfoKind(kind), index, divisor }
-}
-
-fn counted(count: u32, what: &str) -> Result<usize, TableFault> {
-    if count > MOST { Err(format!("{count} {what}: the table is damaged")) } else { Ok(count as usize) }
-}
-
-/// A table that begins with its own size, and this size; it has at least the first `least` bytes.
-fn growing<T: Copy>(table: *const T, least: usize, what: &str) -> Result<(T, usize), TableFault> {
-    if table.is_null() || !table.cast::<u32>().is_aligned() {
-        return Err(format!("{what} is null or not aligned"));
-    }
-    // SAFETY: not null and aligned; a table of the header begins with its size.
-    let size = unsafe { table.cast::<u32>().read() };
-    Ok((sized(table, size, least, what)?, size as usize))
-}
-
-/// A copy of a table that declares a size of `size` bytes; fields beyond it are zero.
-fn sized<T: Copy>(table: *const T, size: u32, least: usize, what: &str) -> Result<T, TableFault> {
-    if (size as usize) < least || !table.is_aligned() {
-        return Err(format!("{what} is {size} bytes long, version {} has {least}", Version(C_VERSION)));
-    }
-    let mut copy = MaybeUninit::<T>::zeroed();
-    let known = (size as usize).min(size_of::<T>());
-    // SAFETY: not null and aligned, and as long as its own size field states; its fields are numbers, pointers and
-    // optional functions, for which every pattern of bits is a value, zero included.
-    Ok(unsafe {
-        ptr::copy_nonoverlapping(table.cast::<u8>(), copy.as_mut_ptr().cast::<u8>(), known);
-        copy.assume_init()
-    })
-}
-
-/// A static array of a library.
-fn array<T>(first: *const T, count: usize, what: &str) -> Result<&'static [T], TableFault> {
-    if count == 0 && first.is_null() {
-        return Ok(&[]);
-    }
-    if count == 0 {
-        return Err(format!("{what} are given, but their count is 0"));
-    }
-    if first.is_null() || !first.is_aligned() {
-        return Err(format!("{what} are null or not aligned"));
-    }
-    // SAFETY: not null and aligned; the table that points here says how many there are, and libraries are never
-    // unloaded.
-    Ok(unsafe { slice::from_raw_parts(first, count) })
-}
-
-fn text(text: *const c_char, what: &str) -> Result<&'static str, TableFault> {
-    if text.is_null() {
-        return Err(format!("`{what}` is null"));
-    }
-    // SAFETY: not null; the header asks for a static text closed by a zero, and libraries are never unloaded.
-    let text: &'static CStr = unsafe { CStr::from_ptr(text) };
-    text.to_str().map_err(|_| format!("`{what}` is not UTF-8"))
-}
-
-/// Calls a function with a buffer for its message.
-fn called(name: &str, call: impl FnOnce(*mut CError) -> i32) -> Result<(), PluginError> {
-    let mut message = [0u8; MESSAGE];
-    let mut error = CError { message: message.as_mut_ptr().cast(), size: MESSAGE as u64 };
-    let kind = match call(&raw mut error) {
-        0 => return Ok(()),
-        code @ (6 | 8) => ErrorKind(code.unsigned_abs()),
-        _ => ErrorKind::OTHER,
-    };
-    let said = CStr::from_bytes_until_nul(&message).map(|text| text.to_string_lossy().replace('\n', " "));
-    let said = said.ok().filter(|text| !text.is_empty()).unwrap_or_else(|| format!("`{name}` failed"));
-    Err(PluginError::new(kind, said))
 }
 
 impl CFunctions {

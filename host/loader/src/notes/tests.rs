@@ -125,6 +125,6 @@ fn damaged_notes_are_refused_in_a_sentence() {
 
 #[test]
 fn notes_of_another_version_are_refused_before_they_are_read() {
-    let section = [built("0.2.1"), noted(DESCRIPTOR, "written in another way")].concat();
-    assert_eq!(refusal(&section), "it was built against plugin-api 0.2, this host has 0.1");
+    let section = [built("0.3.1"), noted(DESCRIPTOR, "written in another way")].concat();
+    assert_eq!(refusal(&section), "it was built against plugin-api 0.3, this host has 0.2");
 }

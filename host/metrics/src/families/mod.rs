@@ -12,6 +12,7 @@ pub mod gradients;
 pub mod grid_ends;
 mod macros;
 pub mod observation;
+pub mod optimizer;
 pub mod ranks;
 pub mod rounding;
 pub mod scale_changes;
@@ -32,6 +33,7 @@ impl Family {
     pub fn definition(self) -> &'static FamilyDefinition {
         match self {
             Self::Training => &training::FAMILY,
+            Self::Optimizer => &optimizer::FAMILY,
             Self::Attention => &attention::FAMILY,
             Self::Fidelity => &fidelity::FAMILY,
             Self::Curvature => &curvature::FAMILY,

@@ -98,7 +98,7 @@ fn updates() -> Result<Vec<(&'static str, Update)>, Failed> {
     let factor = Spacing { geometry: codes, scale, unit: inv_scale };
     let info = ParamInfo::new("w", &[1u64, 1]);
     Ok(vec![
-        ("adamw", always(adam.plain(&info, StepScalars { lr: 1e-4, update: 10 }))),
+        ("adamw", always(adam.plain(&info, StepScalars::new(1e-4, 10)))),
         ("stiffness post", always(ScaledStep { keep, moments, factor })),
         (
             "stiffness power",
@@ -146,7 +146,7 @@ fn step(pool: &ThreadPool, update: &Update, whole: bool, arrays: &mut Arrays) ->
         let states = exp_avg.par_chunks_mut(share).zip(exp_avg_sq.par_chunks_mut(share));
         parts.zip(states).try_for_each(|((param, grad), (m, v))| {
             let info = ParamInfo::new("w", &[]);
-            let scalars = StepScalars { lr: 1e-4, update: 10 };
+            let scalars = StepScalars::new(1e-4, 10);
             update(Step { info, param, grad, states: &mut [m, v], scalars, grid: None })
         })
     })

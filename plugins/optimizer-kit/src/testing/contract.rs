@@ -43,7 +43,7 @@ fn assert_refusals<O: Optimizer>(given: &[(&str, ConfigValue)]) -> Result<(), Pl
     assert!(param.step(&made, 0.1, 1, &[0.0; 3]).is_err(), "a gradient that is too long");
     let mut extra = vec![[0f32; 2]; param.states.len() + 1];
     let mut states: Vec<&mut [f32]> = extra.iter_mut().map(|state| &mut state[..]).collect();
-    let (info, scalars) = (ParamInfo::new("w", &[2u64, 1]), StepScalars { lr: 0.1, update: 1 });
+    let (info, scalars) = (ParamInfo::new("w", &[2u64, 1]), StepScalars::new(0.1, 1));
     let step = Step { info, param: &mut param.w, grad: &[0.0; 2], states: &mut states, scalars, grid: None };
     assert!(made.step(step).is_err(), "one state too many");
     Ok(())
@@ -60,7 +60,7 @@ fn assert_feedback<O: Optimizer>(given: &[(&str, ConfigValue)]) -> Result<(), Pl
         more[few.len()..].iter().map(|state| state.role).collect::<Vec<_>>(),
         [StateRole::ROUNDING_RESIDUAL]
     );
-    let (weights, lost, scalars) = ([0.5f32, -1.5], [0.25f32, -0.125], StepScalars { lr: 0.01, update: 1 });
+    let (weights, lost, scalars) = ([0.5f32, -1.5], [0.25f32, -0.125], StepScalars::new(0.01, 1));
     let run = |made: &O, mut w: [f32; 2], residual: Option<[f32; 2]>| {
         let mut buffers: Vec<[f32; 2]> =
             few.iter().map(|state| [state.initial as f32; 2]).chain(residual).collect();

@@ -91,7 +91,7 @@ fn impossible_calls_are_refused() {
     assert_eq!(error.message, "`w` has 2 elements, gradient and states [3, 2, 2]");
     let info = ParamInfo::new("w", &[2u64]);
     assert_eq!(optimizer.states(&info).len(), 2);
-    let scalars = StepScalars { lr: 0.1, update: 1 };
+    let scalars = StepScalars::new(0.1, 1);
     let step = Step { info, param: &mut param.w, grad: &[0.0; 2], states: &mut [], scalars, grid: None };
     assert_eq!(optimizer.step(step).unwrap_err().message, "`w` needs 2 states, has 0");
 }
@@ -130,7 +130,7 @@ fn error_feedback_follows_the_exact_trajectory() {
     let (mut of_stalled, mut of_weight) = ([[0f32]; 2], [[0f32]; 3]);
     let mut difference = 0.0;
     for update in 1..=600 {
-        let scalars = StepScalars { lr: 0.00125, update };
+        let scalars = StepScalars::new(0.00125, update);
         exact.step(&plain, scalars.lr, update, &[1.0]).unwrap();
         let mut states: Vec<&mut [f32]> = of_stalled.iter_mut().map(|state| &mut state[..]).collect();
         let (param, grad) = (&mut stalled, &[1.0]);

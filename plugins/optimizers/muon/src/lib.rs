@@ -9,7 +9,7 @@
 use altgrad_optimizer_kit::{Adam, Buffers, Decay, ErrorFeedback, adam, device};
 use altgrad_plugin_api::{
     Config, Descriptor, Grid, KernelOp, KernelTarget, KernelText, Launch, Optimizer, OptionSpec, ParamInfo,
-    PluginError, Scope, ServiceStep, StateSpec, Step, StepScalars, texts,
+    PluginError, Scope, ServiceParam, ServiceStep, StateSpec, Step, StepScalars, texts,
 };
 
 mod orthogonal;
@@ -110,9 +110,10 @@ impl Optimizer for Muon {
         Ok(if fed.is_empty() { rule.into() } else { fed })
     }
 
-    fn step_with_services(&self, mut step: ServiceStep<'_>) -> Result<(), PluginError> {
+    fn step_with_services(&self, step: ServiceStep<'_>) -> Result<(), PluginError> {
+        let mut step = step.single()?;
         self.feedback.apply_with_services(&mut step)?;
-        let ServiceStep { info, param, grad, states, scalars, .. } = step;
+        let ServiceParam { info, param, grad, states, scalars, .. } = step;
         let [momentum] = states.as_slice() else {
             let message = format!("`{}` needs 1 state, has {}", info.name, states.len());
             return Err(PluginError::shape(message));

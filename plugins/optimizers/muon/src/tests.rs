@@ -6,7 +6,7 @@ use altgrad_optimizer_kit::testing::{Param, numbers, optimizer, recorded_rate, r
 use altgrad_plugin_api::{
     ConfigValue::{self, Bool, Text, TextList},
     StateRole,
-    services::plain::{self, PlainMatrix},
+    services::plain::{self, PlainMatrix, PlainParam},
 };
 
 use super::*;
@@ -26,10 +26,11 @@ fn stepped(muon: &Muon, param: &mut Param, scalars: StepScalars, grad: &[f32]) -
         param.states = vec![vec![0.0; grad.len()]];
     }
     let matrix = |values: &[f32]| PlainMatrix { shape, values: values.to_vec() };
-    let (mut w, mut g, mut states) = (matrix(&param.w), matrix(grad), [matrix(&param.states[0])]);
-    plain::step(|step| muon.step_with_services(step), "w", [&mut w, &mut g], &mut states, scalars, None)?;
-    let [momentum] = states;
-    (param.w, param.states) = (w.values, vec![momentum.values]);
+    let (value, grad, states) = (matrix(&param.w), matrix(grad), vec![matrix(&param.states[0])]);
+    let mut served = [PlainParam { name: "w", value, grad, states, scalars, grid: None }];
+    plain::step(|step| muon.step_with_services(step), &mut served, &mut [], 1)?;
+    let [PlainParam { value, states, .. }] = served;
+    (param.w, param.states) = (value.values, states.into_iter().map(|state| state.values).collect());
     Ok(())
 }
 
@@ -45,7 +46,7 @@ fn a_hundred_steps_of_the_algorithm() {
     let shapes: [(&str, &[u64]); 4] =
         [("wide", &[3, 4]), ("tall", &[4, 3]), ("heavy", &[4, 3]), ("wte.weight", &[4, 3])];
     let replayed = replay(RECORDED, &shapes, |name, param, update, grad| {
-        let scalars = StepScalars { lr: recorded_rate(1e-3, update), update };
+        let scalars = StepScalars::new(recorded_rate(1e-3, update), update);
         match name {
             "wte.weight" => param.step(&adamw, scalars.lr, update, grad),
             "heavy" => stepped(&heavy, param, scalars, grad),
@@ -93,7 +94,7 @@ fn singular_values(x: &Wide) -> Vec<f64> {
 /// One step from zero without decay is the step itself, in learning rates over the factor of [`Scale::Rms`].
 fn step_of(grad: &PlainMatrix) -> Wide {
     let mut param = Param::new(&grad.shape.map(|extent| extent as u64), &vec![0.0; grad.values.len()]);
-    stepped(&muon(&[]), &mut param, StepScalars { lr: -1.0, update: 1 }, &grad.values).unwrap();
+    stepped(&muon(&[]), &mut param, StepScalars::new(-1.0, 1), &grad.values).unwrap();
     let longest = grad.shape[0].max(grad.shape[1]) as f32;
     let values = param.w.iter().map(|x| x / (0.2 * longest.sqrt())).collect();
     wide(&PlainMatrix { shape: grad.shape, values })
@@ -153,7 +154,7 @@ fn vectors_embeddings_and_the_head_are_adamws() {
         let info = ParamInfo::new(name, shape);
         assert_eq!(muon.scope(&info), if by_muon { Scope::SERVICES } else { Scope::ELEMENTS });
         assert_eq!(muon.states(&info).len(), if by_muon { 1 } else { 2 });
-        let scalars = StepScalars { lr: 0.1, update: 1 };
+        let scalars = StepScalars::new(0.1, 1);
         assert_eq!(muon.launches(&info, scalars, None).unwrap().is_some(), !by_muon);
         let rounded = ParamInfo { rounded: true, ..info };
         assert_eq!(muon.states(&rounded).last().unwrap().role, StateRole::ROUNDING_RESIDUAL);

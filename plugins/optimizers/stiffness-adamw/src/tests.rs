@@ -258,7 +258,7 @@ fn every_placement_has_kernels_for_minifloats_and_none_for_tables() {
         max_shared_bytes: 16 << 10,
     };
     let table = FormatSpec::Table(vec![-1.0, 0.0, 1.0, 2.0].into());
-    let scalars = StepScalars { lr: 1e-3, update: 3 };
+    let scalars = StepScalars::new(1e-3, 3);
     for (placement, launches) in [("post", 1), ("power", 2), ("pre", 1)] {
         let optimizer = stiff(&[("placement", text(placement))]);
         let of = |shape: &[u64], spec: Option<&FormatSpec>| {

@@ -180,18 +180,18 @@ fn a_library_without_a_type_layout_is_refused() {
 #[test]
 fn a_library_of_another_api_version_is_refused_by_name() {
     let (said, hint) =
-        ("it was built against plugin-api 0.9, this host has 0.1", "rebuild it against plugin-api 0.1");
+        ("it was built against plugin-api 0.9, this host has 0.2", "rebuild it against plugin-api 0.2");
     let mut library = Library::sound();
     let place = library.place(library.target(library.header() + VERSION));
     assert_eq!(
         &library.bytes[place..place + 4],
-        b"0.1.",
+        b"0.2.",
         "the version stands elsewhere than this test believes"
     );
     library.bytes[place + 2] = b'9';
     refused(&library.loaded(), said, hint);
     let mut library = Library::sound();
-    assert!(library.replace("\"api_version\":\"0.1.", "\"api_version\":\"0.9."));
+    assert!(library.replace("\"api_version\":\"0.2.", "\"api_version\":\"0.9."));
     refused(&library.loaded(), said, hint);
     refused(&library.inspected(), said, hint);
 }

@@ -6,7 +6,10 @@ use std::{fs, mem::offset_of, path::Path, process::Command};
 
 use altgrad_end_to_end::skipped;
 
+use altgrad_plugin_api::StepScalars;
+
 use super::*;
+use crate::ffi::c_plugins::{CMetric, COption, CParam, CRun, CValue, Optimizer, Sink};
 
 macro_rules! fields {
     ($rust:ty: $($c:literal $($field:ident).+),*) => {
@@ -17,9 +20,10 @@ macro_rules! fields {
 /// Structures of the header: name, then our size, and our places of its fields.
 type Row = (&'static str, (usize, Vec<(&'static str, usize)>));
 
-fn rows() -> [Row; 6] {
+fn rows() -> [Row; 14] {
     let library = fields!(Library: "magic" magic, "struct_size" struct_size, "abi_major" abi_major, "abi_minor" abi_minor,
-        "format_count" format_count, "compiler" compiler, "cpu_features" cpu_features, "formats" formats);
+        "format_count" format_count, "compiler" compiler, "cpu_features" cpu_features, "formats" formats,
+        "optimizers" optimizers, "sinks" sinks, "optimizer_count" optimizer_count, "sink_count" sink_count);
     let format = fields!(Format: "struct_size" struct_size, "spec" spec, "id" id, "version" version, "summary" summary,
         "minifloat" minifloat, "bits" bits, "kernel_count" kernel_count, "values" values, "round" functions.round,
         "encode" functions.encode, "decode" functions.decode, "kernels" kernels, "amax_target" amax_target,
@@ -32,6 +36,35 @@ fn rows() -> [Row; 6] {
         ("altgrad_library_v1", library),
         ("altgrad_format_v1", format),
         ("altgrad_kernel_v1", kernel),
+        (
+            "altgrad_optimizer_v1",
+            fields!(Optimizer: "struct_size" struct_size, "elementwise" elementwise, "id" id, "version" version,
+                "summary" summary, "options" options, "option_count" option_count, "state_count" state_count,
+                "states" states, "create" create, "destroy" destroy, "step" step),
+        ),
+        (
+            "altgrad_sink_v1",
+            fields!(Sink: "struct_size" struct_size, "option_count" option_count, "id" id, "version" version,
+                "summary" summary, "options" options, "create" create, "destroy" destroy, "open" open, "log" log,
+                "summarize" summarize, "finish" finish),
+        ),
+        (
+            "altgrad_option",
+            fields!(COption: "name" name, "help" help, "text" text, "number" number, "least" least, "most" most,
+                "type" kind),
+        ),
+        ("altgrad_value", fields!(CValue: "number" number, "text" text)),
+        ("altgrad_param", fields!(CParam: "name" name, "shape" shape, "rank" rank)),
+        (
+            "altgrad_run",
+            fields!(CRun: "name" name, "folder" folder, "config_toml" config_toml, "resume_step" resume_step,
+                "resumes" resumes),
+        ),
+        ("altgrad_metric", fields!(CMetric: "name" name, "value" value, "timing" timing)),
+        (
+            "altgrad_step_scalars",
+            fields!(StepScalars: "lr" lr, "update" update, "updates" updates, "key" key),
+        ),
         ("altgrad_statistic", fields!(Named<u64>: "name" name, "merge" value)),
         ("altgrad_error", fields!(CError: "message" message, "size" size)),
         (

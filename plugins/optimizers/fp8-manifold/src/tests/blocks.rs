@@ -82,7 +82,7 @@ fn parts_begin_in_the_middle_of_blocks() {
 fn launches_differ_in_the_extents_of_blocks() {
     let [_, _, _, _, e4m3, ..] = formats();
     let (spec, info) = (FormatSpec::Minifloat(e4m3), ParamInfo::new("w", &SHAPE));
-    let scalars = StepScalars { lr: 1e-3, update: 1 };
+    let scalars = StepScalars::new(1e-3, 1);
     for (what, optimizer, _) in optimizers() {
         let launch = |scales: Scales<'_>| {
             let grid = Some(Grid { spec: &spec, scales });

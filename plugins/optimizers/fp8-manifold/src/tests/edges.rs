@@ -194,7 +194,7 @@ fn parameters_without_a_grid_have_adamws_eps() {
 /// The launch of such a parameter has the numbers of AdamW's.
 #[test]
 fn so_they_have_on_a_device() {
-    let (info, scalars) = (ParamInfo::new("bias", &[8]), StepScalars { lr: 1e-3, update: 3 });
+    let (info, scalars) = (ParamInfo::new("bias", &[8]), StepScalars::new(1e-3, 3));
     let launches = |eps| manifold(&[("eps", float(eps))]).launches(&info, scalars, None).unwrap().unwrap();
     let [found, expected] = [1e-16, 1e-8].map(launches);
     assert_eq!(found, expected);

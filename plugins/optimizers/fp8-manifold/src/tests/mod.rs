@@ -37,7 +37,7 @@ fn formats() -> [Minifloat; 8] {
 #[test]
 fn every_chart_has_kernels_for_minifloats_and_none_for_tables() {
     use altgrad_plugin_api::kernel::rules::UpdateRule;
-    let scalars = StepScalars { lr: 1e-3, update: 3 };
+    let scalars = StepScalars::new(1e-3, 3);
     let info = ParamInfo::new("w", &[4, 4][..]);
     let table = FormatSpec::Table(vec![-1.0, 0.0, 1.0, 2.0].into());
     let rules = [

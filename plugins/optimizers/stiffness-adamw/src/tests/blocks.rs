@@ -143,7 +143,7 @@ fn power_leaves_blocks_of_zeros_out() {
         }
         assert_eq!(whole.w, [kept.w, plain.w].concat(), "power {p}, scale {scale:e}");
 
-        let (info, scalars) = (ParamInfo::new("w", &[3, 45]), StepScalars { lr: 1e-3, update: 1 });
+        let (info, scalars) = (ParamInfo::new("w", &[3, 45]), StepScalars::new(1e-3, 1));
         let pairs = [4.0, 3.0, scale].map(|scale| [scale, 1.0 / scale]);
         let launches = |count: usize| {
             let grid = Grid { spec: e4m3, scales: Scales::new(&pairs[..count], blocks) };
@@ -170,7 +170,7 @@ fn parts_begin_in_the_middle_of_blocks() {
 /// Kernels read the scales of blocks from a buffer: their numbers only identify the block of an element.
 #[test]
 fn launches_differ_in_the_extents_of_blocks() {
-    let (info, scalars) = (ParamInfo::new("w", &SHAPE), StepScalars { lr: 1e-3, update: 1 });
+    let (info, scalars) = (ParamInfo::new("w", &SHAPE), StepScalars::new(1e-3, 1));
     for placement in ["post", "power", "pre"] {
         let optimizer = stiff(&[("placement", text(placement))]);
         let launches = |scales: Scales<'_>| {
