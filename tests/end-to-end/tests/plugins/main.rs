@@ -8,6 +8,7 @@ mod damaged;
 mod foreign;
 mod format_files;
 mod install;
+mod optimizers;
 mod other_compiler;
 mod overwritten;
 mod panics;
