@@ -90,7 +90,8 @@ pub(super) fn scales(
     );
 }
 
-/// A unit for each of `elements` groups of `len` values. `table` has two words of each of `entries` variances, in order.
+/// A unit for each of `elements` groups of `len` values. `table` has two words of each of `entries` variances, in
+/// order.
 #[cube(launch)]
 fn scales_of_deviations(
     x: &[f32],

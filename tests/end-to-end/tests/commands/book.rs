@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fs, process::Command};
 
-use altgrad_end_to_end::{Bench, built, root, stage};
+use altgrad_end_to_end::{Bench, TINY, built, plugin, root, stage};
 
 /// The book's pages: file name and text.
 fn pages() -> Vec<(String, String)> {
@@ -211,6 +211,9 @@ fn general(name: &str, place: &str) -> (String, String) {
     if parts.len() > 3 && parts[0] == "observe" {
         parts[3] = "FORMAT";
     }
+    if parts.len() > 1 && parts[0] == "optimizer" {
+        parts[1] = "NAME";
+    }
     if parts.len() > 2
         && ["quant", "observe"].contains(&parts[0])
         && ["weight", "activation", "grad"].contains(&parts[1])
@@ -231,16 +234,25 @@ fn the_metrics_page_names_what_runs_write_and_nothing_else() {
     let bench = Bench::new();
     bench.write("all.toml", EVERYTHING);
     let mut written = BTreeSet::new();
-    // Some metrics are of weights with master weights, some of those without, and some of optimizers that know the
-    // grid.
-    for (run, masters, optimizer) in [("all", "fp32", "adamw"), ("none", "none", "fp8-manifold")] {
+    for library in [built("libaltgrad_example_prodigy.so"), plugin("csv.so"), plugin("e5m2.so")] {
+        bench.add_plugin(&library);
+    }
+    bench.write("own.toml", &format!("{TINY}[plugins]\ndir = \"plugins\"\n[[sink]]\nname = \"csv\"\n"));
+    // Some metrics are of weights with master weights, some of those without, some of optimizers that know the grid,
+    // and some of those with numbers of their own.
+    let runs = [
+        ("all.toml", "all", "fp32", "adamw"),
+        ("all.toml", "none", "none", "fp8-manifold"),
+        ("own.toml", "own", "fp32", "prodigy"),
+    ];
+    for (file, run, masters, optimizer) in runs {
         let set = [
             format!("run.name={run}"),
             format!("quant.master_weights={masters}"),
             format!("optimizer.name={optimizer}"),
         ];
         let set = set.iter().flat_map(|set| ["--set", set]);
-        let arguments: Vec<&str> = ["run", "all.toml", "--quiet"].into_iter().chain(set).collect();
+        let arguments: Vec<&str> = ["run", file, "--quiet"].into_iter().chain(set).collect();
         let outcome = bench.host(&arguments);
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);
         for (file, place) in [("metrics.csv", "run"), ("timings.csv", "time")] {
