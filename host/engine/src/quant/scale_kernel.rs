@@ -1,7 +1,7 @@
 //! Dynamic scales on a device: from the magnitude of each group to its scale and inverse.
 //!
 //! All is done in integers, so that every device has the scales of [`super::scale::ScaleRule`], bit for bit. Groups are
-//! compared by their keys ([`super::block_scale_kernel`]).
+//! compared by their keys (`block_scale_kernel`).
 
 use burn::backend::TensorMetadata;
 use burn::tensor::{DType, Shape};
