@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use altgrad_engine::{metrics::MetricRecord, setup::ReadyRun};
+use altgrad_engine::{
+    metrics::{self, MetricRecord, MetricSetup},
+    setup::ReadyRun,
+};
 use altgrad_metrics::{Due, MetricId, ValueShape, families, reference};
 
 use super::{built, take};
@@ -76,6 +79,11 @@ fn every_definition_is_used_and_in_the_reference() {
     // Some are of weights without master weights, and of optimizers that know the grid.
     let others = ready_with("none", "[optimizer]\nname = \"fp8-manifold\"\n[curvature]\nevery = 1\n");
     used.extend(others.setup.metrics.iter().map(|id| id.definition().name));
+    // And of optimizers with numbers of their own, which no shipped one has.
+    let state = &others.state;
+    let own = MetricSetup::new(&state.params.layout, &state.quant.plan, others.setup.config.metrics, false);
+    let own = metrics::names([own.with_optimizer(vec!["d".into()])].into_iter());
+    used.extend(own.iter().map(|id| id.definition().name));
     for record in records(&mut run) {
         used.extend(record.histograms.iter().map(|histogram| histogram.id.definition().name));
         assert!(
