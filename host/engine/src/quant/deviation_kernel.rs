@@ -108,7 +108,8 @@ fn scales_of_deviations(
         let mut sum = wide_zero();
         let mut squares = wide_zero();
         let mut count = 0u32;
-        for place in first..end {
+        let mut place = first;
+        while place < end {
             let element = x[place];
             if (u32::reinterpret(element) & MAGNITUDE) < INFINITY {
                 let own = wide(element);
@@ -116,6 +117,7 @@ fn scales_of_deviations(
                 squares = wide_sum(&squares, &wide_square(&own));
                 count += 1u32;
             }
+            place += 1;
         }
         let count = max(count, 1u32);
         let of_mean = wide_square(&wide_share(&sum, count));
