@@ -14,8 +14,13 @@ CASES = ["fp32", "fp32+metrics", "bf16", "E5M2", "E5M2+metrics", "hybrid+metrics
 TESTS = ["devices", "gpu"]
 # Tests at a time: most of their time goes to processes that compile kernels on one core.
 AT_ONCE = 8
-# Most seconds of the parts that are no tests.
+# Most seconds of the parts that are no tests, times `--limit-factor`.
 DEVICE, CASE, LIST, RESUME = 60, 60, 30, 200
+
+
+def limited(bundle, name, seconds, work, **options):
+    """A part that is no test."""
+    return bundle.part(name, seconds * bundle.options.limit_factor, work, **options)
 
 
 def device(bundle):
@@ -33,13 +38,13 @@ def device(bundle):
             raise PartFailed(f"{values} became {found}, not {rounded}")
         return found
 
-    return bundle.part("device", DEVICE, work, again=True)["status"] == "passed"
+    return limited(bundle, "device", DEVICE, work, again=True)["status"] == "passed"
 
 
 def bench(bundle):
     """A part per size and case."""
     for size, case in product(bundle.options.sizes, bundle.options.cases):
-        bundle.part(f"bench {size} {case}", CASE, lambda part: times(bundle, part, size, case, None))
+        limited(bundle, f"bench {size} {case}", CASE, lambda part: times(bundle, part, size, case, None))
 
 
 def compare(bundle):
@@ -47,7 +52,7 @@ def compare(bundle):
     other = bundle.other_trainer
     cases = [case for case in bundle.options.cases if other and "+" not in case]
     for size, case in product(bundle.options.sizes, cases):
-        bundle.part(f"compare {size} {case}", CASE, lambda part: times(bundle, part, size, case, other))
+        limited(bundle, f"compare {size} {case}", CASE, lambda part: times(bundle, part, size, case, other))
 
 
 def times(bundle, part, size, case, other):
@@ -75,7 +80,7 @@ def names(bundle, binary):
         listed, _ = part.call([bundle.folder / "tests" / binary, "--list", "--format", "terse"])
         return [line.removesuffix(": test") for line in listed.splitlines() if line.endswith(": test")]
 
-    return bundle.part(f"tests of {binary}", LIST, work).get("result", [])
+    return limited(bundle, f"tests of {binary}", LIST, work).get("result", [])
 
 
 def one_test(bundle, binary, name):
@@ -105,10 +110,10 @@ def first_line(lines):
 
 def resume(bundle):
     """Runs that are killed and resumed, with and without master weights."""
-    bundle.part("kill and resume", RESUME, lambda part: kill_and_resume(bundle, part))
+    limited(bundle, "kill and resume", RESUME, lambda part: kill_and_resume(bundle, part))
     stored = ["--set", 'quant.master_weights="none"']
     name = "kill and resume without master weights"
-    bundle.part(name, RESUME, lambda part: kill_and_resume(bundle, part, *stored))
+    limited(bundle, name, RESUME, lambda part: kill_and_resume(bundle, part, *stored))
 
 
 def fresh(bundle, name):

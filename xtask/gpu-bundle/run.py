@@ -120,6 +120,7 @@ def parse(arguments):
     parser.add_argument("--continue", dest="before", type=Path, metavar="FILE", help="results of earlier calls, where --out has none")
     parser.add_argument("--limit", type=float, default=540, help="seconds that this call may take (default: %(default)s)")
     parser.add_argument("--test-limit", type=float, default=200, help="seconds that a test may take (default: %(default)s)")
+    parser.add_argument("--limit-factor", type=float, default=1, help="of the seconds that other parts may take, for a slow device (default: 1)")
     parser.add_argument("--device", default="cuda:0", help="device of all parts (default: %(default)s)")
     parser.add_argument("--only", nargs="+", default=list(parts.ALL), choices=parts.ALL, help="parts (default: all)")
     parser.add_argument("--compare-with", help="another trainer to time in turn, as `altgrad-host bench --help` says")

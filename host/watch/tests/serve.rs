@@ -38,14 +38,14 @@ fn served(folder: &Path) -> (u16, String) {
         compare: Box::new(|found, groups| Ok(Comparison::new(&found.runs, groups, Choice::default()))),
     };
     std::thread::spawn(move || serve(options, |url| sender.send(url.to_string()).unwrap()));
-    let url = receiver.recv_timeout(Duration::from_secs(20)).unwrap();
+    let url = receiver.recv_timeout(Duration::from_secs(300)).unwrap();
     let (port, token) = url.strip_prefix("http://127.0.0.1:").unwrap().split_once('/').unwrap();
     (port.parse().unwrap(), token.trim_end_matches('/').to_string())
 }
 
 fn connect(port: u16, request: &str) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     stream
 }

@@ -15,8 +15,6 @@ use tempfile::TempDir;
 
 /// Chromium reads commands from descriptor 3 and answers on 4, each message ended by a zero byte.
 const START: &str = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null";
-/// The longest wait for a page.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A browser with one page.
 #[derive(Debug)]
@@ -117,7 +115,7 @@ impl Browser {
     pub fn wait(&mut self, expression: &str) -> Duration {
         let begun = Instant::now();
         while self.value(&format!("Boolean({expression})")) != true {
-            assert!(begun.elapsed() < PATIENCE, "never: {expression}");
+            assert!(begun.elapsed() < crate::HANG, "never: {expression}");
             std::thread::sleep(Duration::from_millis(10));
         }
         begun.elapsed()

@@ -21,6 +21,8 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::{Command, Output},
+    thread,
+    time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
@@ -255,6 +257,22 @@ pub fn started_by(starter: &[&str], command: &Command) -> Command {
         started.current_dir(folder);
     }
     started
+}
+
+/// The longest wait for anything: far more than a busy machine needs, so that only what hangs takes as long.
+pub const HANG: Duration = Duration::from_secs(600);
+
+/// Waits until something is true.
+///
+/// # Panics
+/// It still is not after [`HANG`].
+#[track_caller]
+pub fn wait(mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < HANG, "still not after {HANG:?}");
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Reports a skipped test by name, past the test harness's capture, so that it is seen in a green run too.

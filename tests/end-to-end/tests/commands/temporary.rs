@@ -5,11 +5,9 @@ use std::{
     fs,
     path::Path,
     process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
-use altgrad_end_to_end::{Bench, TINY, built, plugin};
+use altgrad_end_to_end::{Bench, TINY, built, plugin, wait};
 
 /// The content of a folder, by name.
 fn names(folder: &Path) -> Vec<String> {
@@ -68,11 +66,10 @@ fn interrupted(bench: &Bench, args: &[&str], begun: impl Fn() -> bool) {
     let mut command = bench.command(args);
     let quiet = command.stdout(Stdio::null()).stderr(Stdio::null()).env("TMPDIR", bench.path("tmp"));
     let mut child = quiet.spawn().unwrap();
-    let until = Instant::now() + Duration::from_secs(120);
-    while !begun() {
-        assert!(Instant::now() < until && child.try_wait().unwrap().is_none(), "{args:?} never began");
-        thread::sleep(Duration::from_millis(2));
-    }
+    wait(|| {
+        assert!(child.try_wait().unwrap().is_none(), "{args:?} never began");
+        begun()
+    });
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130), "{args:?}");
     assert_eq!(names(&bench.path("tmp")), [""; 0], "{args:?}");

@@ -5,11 +5,9 @@ use std::{
     fs::{self, File},
     path::Path,
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
-use altgrad_end_to_end::{Bench, TINY, assert_same_run, compile_c, plugin, skipped, started_by};
+use altgrad_end_to_end::{Bench, TINY, assert_same_run, compile_c, plugin, skipped, started_by, wait};
 
 /// The loader's log message when it cannot load sealed memory.
 const FALLBACK: &str = "sealed memory cannot be loaded";
@@ -76,14 +74,11 @@ fn inside((unshare, before): (&[&str], &str), command: &Command) -> Command {
 
 /// Waits until the run has written rows of metrics.
 fn wait_for_rows(bench: &Bench, child: &mut Child) {
-    let until = Instant::now() + Duration::from_secs(60);
-    let rows =
-        || fs::read_to_string(bench.path("overwritten/metrics.csv")).unwrap_or_default().lines().count();
-    while rows() < 2 {
+    wait(|| {
         assert!(child.try_wait().unwrap().is_none(), "the run ended: {}", bench.read("stderr"));
-        assert!(Instant::now() < until, "no row in a minute");
-        thread::sleep(Duration::from_millis(1));
-    }
+        let rows = fs::read_to_string(bench.path("overwritten/metrics.csv")).unwrap_or_default();
+        rows.lines().count() >= 2
+    });
 }
 
 #[test]

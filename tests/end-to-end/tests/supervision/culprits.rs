@@ -1,9 +1,6 @@
 //! Plugins that end the process or never return: the message names plugin and call, and so does `run.json`.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::path::Path;
 
 use altgrad_end_to_end::{Bench, TINY, built, compile_c, plugin, skipped};
 use serde_json::Value;
@@ -129,10 +126,8 @@ fn a_call_that_does_not_return_is_told_and_then_ends_the_run() {
     };
     let limits = ["--set", "limits.plugin_call_warning_s=0.2", "--set", "limits.plugin_call_timeout_s=0.6"];
     let args = [&["run", "run.toml", "--quiet", "--out", "run"], limits.as_slice()].concat();
-    let started = Instant::now();
     let outcome = bench.host_with(&args, &[("ALTGRAD_MISBEHAVE", "hang@1000")]);
     assert_eq!(outcome.code, 3, "{}", outcome.stderr);
-    assert!(started.elapsed() < Duration::from_secs(30));
     let place = "plugin `BAD2-C` (";
     assert!(outcome.stderr.contains(&format!("warning: {place}")), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("` has not returned for 200ms"), "{}", outcome.stderr);

@@ -7,10 +7,10 @@ use std::{
     time::Duration,
 };
 
-use altgrad_end_to_end::{Bench, TINY, skipped, started_by};
+use altgrad_end_to_end::{Bench, TINY, skipped, started_by, wait};
 use serde_json::Value;
 
-use super::processes::{children, endless, send, wait};
+use super::processes::{children, endless, send};
 
 fn status(bench: &Bench, run: &str) -> Value {
     serde_json::from_str(&bench.read(&format!("{run}/run.json"))).unwrap()

@@ -3,11 +3,9 @@
 use std::{
     fs,
     process::{Child, Command},
-    thread,
-    time::{Duration, Instant},
 };
 
-use altgrad_end_to_end::{Bench, TINY, started_by};
+use altgrad_end_to_end::{Bench, TINY, started_by, wait};
 
 /// A run that continues until it is stopped, and has begun.
 pub fn endless(more: &[&str]) -> (Bench, Child) {
@@ -29,15 +27,6 @@ pub fn endless_in(bench: Bench, starter: &[&str], more: &[&str]) -> (Bench, Chil
         fs::read_to_string(bench.path("run/run.json")).is_ok_and(|text| text.contains("best_val_step\": 2"))
     });
     (bench, child)
-}
-
-#[track_caller]
-pub fn wait(mut done: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(60);
-    while !done() {
-        assert!(Instant::now() < until, "a minute is over");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Processes that a process started.

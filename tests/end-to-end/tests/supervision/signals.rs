@@ -2,11 +2,11 @@
 
 use std::{fs, process::Stdio, thread, time::Duration};
 
-use altgrad_end_to_end::{Bench, TINY, compile_c, skipped};
+use altgrad_end_to_end::{Bench, TINY, compile_c, skipped, wait};
 
 use super::{
     culprits,
-    processes::{children, endless, endless_by, runs, send, wait},
+    processes::{children, endless, endless_by, runs, send},
 };
 
 #[test]

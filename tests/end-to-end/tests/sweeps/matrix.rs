@@ -5,11 +5,9 @@
 use std::{
     fs,
     process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
-use altgrad_end_to_end::{Bench, TINY, assert_same_run};
+use altgrad_end_to_end::{Bench, TINY, assert_same_run, wait};
 use insta::assert_snapshot;
 use serde_json::Value;
 
@@ -344,11 +342,7 @@ fn sigterm_ends_runs_with_checkpoints_and_the_same_command_goes_on() {
     let bench = bench(&MATRIX.replace("max_steps = 8", "max_steps = 400"));
     let args = ["sweep", "m.toml", "--jobs", "2", "--threads", "1"];
     let mut child = bench.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !bench.path("runs/m/E5M2_s1/checkpoints/last").exists() {
-        assert!(Instant::now() < deadline, "no checkpoint");
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait(|| bench.path("runs/m/E5M2_s1/checkpoints/last").exists());
     // A second sweep of the folder is kept out.
     let other = bench.host(&args);
     assert_eq!(other.code, 2);

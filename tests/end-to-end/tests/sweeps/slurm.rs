@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use altgrad_end_to_end::{Bench, TINY, assert_same_run, skipped};
+use altgrad_end_to_end::{Bench, TINY, assert_same_run, skipped, wait};
 
 /// A cluster of this machine, gone at the end.
 struct Cluster {
@@ -92,7 +92,7 @@ impl Cluster {
     }
 
     fn wait_for(&self, program: &str, ready: impl Fn(&str) -> bool) -> Result<(), String> {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(120);
         while !ready(&self.folder.path().display().to_string()) {
             if Instant::now() > deadline {
                 let said = fs::read_to_string(self.folder.path().join(format!("{program}.out")));
@@ -152,11 +152,7 @@ fn runs_go_through_sbatch_and_are_those_of_this_machine() {
     let mut process = bench.command(&args);
     process.envs(env).stdout(Stdio::null()).stderr(Stdio::null());
     let mut process = process.spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !bench.path("runs/killed/E5M2_s1/run.json").exists() {
-        assert!(Instant::now() < deadline, "no run begins");
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait(|| bench.path("runs/killed/E5M2_s1/run.json").exists());
     process.kill().unwrap();
     process.wait().unwrap();
     let again = bench.host_with(&args, &env);

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use altgrad_end_to_end::{Bench, Random, TINY, difference};
+use altgrad_end_to_end::{Bench, Random, TINY, difference, wait};
 
 /// A checkpoint every other step, so that most moments are moments of writing.
 const OFTEN: &str = "\n[checkpoint]\nevery = 2\n[metrics]\nhistograms_every = 7\ndead_neuron_window = 5\n\
@@ -92,13 +92,7 @@ fn ended_within(child: &mut Child, time: Duration) -> Option<ExitStatus> {
 
 /// A process that the killed one had started may hold the folder for a moment more.
 fn wait_for_the_lock(folder: &Path) {
-    let until = Instant::now() + Duration::from_secs(30);
-    while let Ok(lock) = File::open(folder.join(".lock"))
-        && lock.try_lock().is_err()
-    {
-        assert!(Instant::now() < until, "the folder is still held");
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait(|| File::open(folder.join(".lock")).map_or(true, |lock| lock.try_lock().is_ok()));
 }
 
 /// Steps of a killed run that have a row. Those after its newest checkpoint are to be done again.
