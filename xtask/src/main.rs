@@ -11,13 +11,13 @@ mod docs;
 mod files;
 mod gpu_bundle;
 mod kernels;
+mod tests;
 mod wheel;
 
 use std::{
     env, fs, io,
     path::{Path, PathBuf},
     process::{Command, ExitCode, ExitStatus},
-    thread,
 };
 
 const USAGE: &str = "\
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "wheel" => dist::wheel(rest),
         Some((command, rest)) if command == "docs" => docs::run(rest),
         Some((command, rest)) if command == "kernels" => kernels::run(rest),
-        Some((command, rest)) if command == "test" => test(rest),
+        Some((command, rest)) if command == "test" => tests::run(rest),
         Some((command, rest)) if command == "test-gpu" => test_gpu(rest),
         Some((command, rest)) if command == "gpu-bundle" => gpu_bundle::run(rest),
         _ => {
@@ -82,37 +82,6 @@ fn host(args: &[String]) -> Result<u8, io::Error> {
     let status = Command::new(folder.join("altgrad-host")).args(args).status()?;
     Ok(code(status))
 }
-
-/// The tests of every change. With `--all` also ignored ones whose reason begins with `--all`, but not those on demand,
-/// and as many damaged inputs as a release needs.
-fn test(args: &[String]) -> Result<u8, io::Error> {
-    let all = args.iter().any(|arg| arg == "--all");
-    let args: Vec<&String> = args.iter().filter(|arg| *arg != "--all").collect();
-    let (of_cargo, of_tests) = args.split_at(args.iter().position(|arg| *arg == "--").unwrap_or(args.len()));
-    let folder = stage(&DEV, &[])?;
-    let mut command = cargo();
-    command.args(["test", "--workspace"]).args(of_cargo).env("ALTGRAD_STAGE", folder);
-    let selects = |arg: &&&String| SELECTIONS.contains(&arg.as_str());
-    if !all && of_cargo.iter().filter(selects).count() == 0 {
-        command.args(["--lib", "--bins", "--tests"]);
-    }
-    command.arg("--").args(of_tests.iter().skip(1));
-    // Runs wait for the disk more than half of their time.
-    if let (None, Ok(cores)) = (env::var_os("RUST_TEST_THREADS"), thread::available_parallelism()) {
-        command.env("RUST_TEST_THREADS", (3 * cores.get()).to_string());
-    }
-    if all {
-        command.args(["--include-ignored", "--skip", "on_demand"]).env("ALTGRAD_ALL", "1");
-        if env::var_os("ALTGRAD_FUZZ_CASES").is_none() {
-            command.env("ALTGRAD_FUZZ_CASES", "1000");
-        }
-    }
-    Ok(code(command.status()?))
-}
-
-/// Cargo's options that choose among targets.
-const SELECTIONS: [&str; 8] =
-    ["--lib", "--bins", "--bin", "--tests", "--test", "--examples", "--example", "--doc"];
 
 fn test_gpu(args: &[String]) -> Result<u8, io::Error> {
     let with = ["--features", "cuda,wgpu", "-p", "altgrad-fixture-misbehaver"].map(String::from);
