@@ -12,6 +12,7 @@ pub(super) mod late;
 mod leaks_and_locale;
 mod locale;
 mod one;
+mod own_time;
 mod protocol;
 mod report;
 mod speed;
@@ -54,7 +55,7 @@ pub(super) struct CheckArgs {
     /// Writes one JSON object instead of lines.
     #[arg(long)]
     json: bool,
-    /// Seconds after which a check counts as hanging.
+    /// Seconds after which a check counts as hanging, without those in which it waits for a processor.
     #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT_S, value_parser = clap::value_parser!(u64).range(1..))]
     timeout_s: u64,
     /// Runs only checks whose names contain this text.

@@ -15,6 +15,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use super::{
     folders::Folders,
     leaks_and_locale,
+    own_time::OwnTime,
     protocol::{self, Asked, Verdict},
 };
 
@@ -131,7 +132,7 @@ fn start(
         command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
         let begun = Instant::now();
         let mut child = command.spawn()?;
-        let stopped = watch(&mut child, &[&stdout, &stderr], begun, timeout)?;
+        let stopped = watch(&mut child, &[&stdout, &stderr], timeout)?;
         let status = child.wait()?;
         let seconds = begun.elapsed().as_secs_f64();
         let answer = Some(fs::read_to_string(&answer)?).filter(|answer| !answer.is_empty());
@@ -148,13 +149,9 @@ fn is_kept(name: &str) -> bool {
     KEPT.contains(&name) || name.starts_with("ALTGRAD_")
 }
 
-/// Waits for the child; stops it, and reports the reason, if it takes too long or writes without end.
-fn watch(
-    child: &mut Child,
-    output: &[&fs::File],
-    begun: Instant,
-    timeout: Duration,
-) -> io::Result<Option<String>> {
+/// Waits for the child; stops it, and reports the reason, if it takes too much time of its own or writes without end.
+fn watch(child: &mut Child, output: &[&fs::File], timeout: Duration) -> io::Result<Option<String>> {
+    let mut time = OwnTime::of(child.id());
     loop {
         if child.try_wait()?.is_some() {
             return Ok(None);
@@ -163,7 +160,7 @@ fn watch(
         for file in output {
             flooded |= file.metadata()?.len() > MOST_OUTPUT;
         }
-        if flooded || begun.elapsed() >= timeout {
+        if flooded || time.look() >= timeout {
             child.kill()?;
             return Ok(Some(if flooded {
                 format!("wrote more than {} MiB of output", MOST_OUTPUT >> 20)
