@@ -17,6 +17,8 @@ pub(super) struct OwnTime {
     looked: Instant,
     /// Processor time at the last look.
     ran: Duration,
+    /// Processor time that is not in `passed` yet: the system counts it in units, which are longer than a span.
+    left: Duration,
     passed: Duration,
 }
 
@@ -30,7 +32,13 @@ struct Threads {
 impl OwnTime {
     /// Begins now.
     pub(super) fn of(process: u32) -> Self {
-        Self { process, looked: Instant::now(), ran: Duration::ZERO, passed: Duration::ZERO }
+        Self {
+            process,
+            looked: Instant::now(),
+            ran: Duration::ZERO,
+            left: Duration::ZERO,
+            passed: Duration::ZERO,
+        }
     }
 
     /// The time until now. Without `/proc` this is wall time.
@@ -46,7 +54,11 @@ impl OwnTime {
     fn count(&mut self, wall: Duration, threads: &Threads) {
         let ran = threads.ran.saturating_sub(self.ran);
         self.ran = self.ran.max(threads.ran);
-        self.passed += if threads.is_runnable { ran.min(wall) } else { wall };
+        self.left += ran;
+        let own = if threads.is_runnable { self.left.min(wall) } else { wall };
+        self.passed += own;
+        // Of several processors' time no more than a unit is kept.
+        self.left = self.left.saturating_sub(own).min(Duration::from_secs(1) / UNITS);
     }
 }
 
@@ -81,6 +93,17 @@ mod tests {
         let passed =
             [(1, true), (1, false), (1, true), (41, true)].map(|(ran, is_runnable)| count(ran, is_runnable));
         assert_eq!(passed, [0.1, 1.1, 1.1, 2.1]);
+    }
+
+    #[test]
+    fn a_span_may_be_shorter_than_the_unit_of_processor_time() {
+        let mut time = OwnTime::of(0);
+        for look in 1..=200 {
+            let ran = Duration::from_millis(10) * (look / 2);
+            time.count(Duration::from_millis(5), &Threads { ran, is_runnable: true });
+        }
+        // A whole second of one processor, but for the first span, whose unit came after it.
+        assert_eq!(time.passed, Duration::from_millis(995));
     }
 
     #[test]
