@@ -208,11 +208,44 @@ impl QuantStats {
     /// Adds elements `src`, rounded to `dst`, as [`Self::add`] does for each in turn, bit for bit. `scaled` are the
     /// scaled elements, `bounds` the least and the largest finite value, beyond which they [overflow](overflows).
     pub fn add_all(&mut self, src: &[f32], dst: &[f32], scaled: &[f32], bounds: [f32; 2]) {
+        self.add_counts(src, dst, scaled, bounds);
+        for (&x, &x_hat) in src.iter().zip(dst) {
+            // What is not finite adds nothing.
+            let [wide, x_hat] = if x.is_finite() { [x, x_hat].map(f64::from) } else { [0.0; 2] };
+            self.sum_x2 += wide * wide;
+            self.sum_err2 += (x_hat - wide) * (x_hat - wide);
+            self.sum_x_xhat += wide * x_hat;
+        }
+    }
+
+    /// Adds the sums of elements, in an order that processors compute fast: those of every fourth element first.
+    pub(crate) fn add_sums_by_lanes(&mut self, src: &[f32], dst: &[f32]) {
+        const LANES: usize = 4;
+        let mut sums = [[0f64; LANES]; 3];
+        let mut add = |src: &[f32], dst: &[f32]| {
+            for (lane, (&x, &x_hat)) in src.iter().zip(dst).enumerate() {
+                let [wide, x_hat] = if x.is_finite() { [x, x_hat].map(f64::from) } else { [0.0; 2] };
+                sums[0][lane] += wide * wide;
+                sums[1][lane] += (x_hat - wide) * (x_hat - wide);
+                sums[2][lane] += wide * x_hat;
+            }
+        };
+        let (pieces, rounded) = (src.chunks_exact(LANES), dst.chunks_exact(LANES));
+        add(pieces.remainder(), rounded.remainder());
+        pieces.zip(rounded).for_each(|(src, dst)| add(src, dst));
+        let [x2, err2, x_xhat] = sums.map(|[a, b, c, d]| (a + b) + (c + d));
+        self.sum_x2 += x2;
+        self.sum_err2 += err2;
+        self.sum_x_xhat += x_xhat;
+    }
+
+    /// Adds the counts and the largest magnitude of elements: see [`Self::add_all`].
+    pub(crate) fn add_counts(&mut self, src: &[f32], dst: &[f32], scaled: &[f32], bounds: [f32; 2]) {
         // Counts of a piece fit into u32, of which a register holds more.
         const PIECE: usize = 1 << 16;
         let [least, most] = overflow_bounds(bounds);
         for ((src, dst), scaled) in src.chunks(PIECE).zip(dst.chunks(PIECE)).zip(scaled.chunks(PIECE)) {
-            let (mut overflow, mut underflow, mut nan, mut nonzero, mut amax) = (0, 0, 0, 0, 0);
+            let (mut overflow, mut underflow, mut nan, mut nonzero, mut amax) = (0, 0, 0, 0, 0i32);
             for &scaled in scaled {
                 overflow += u32::from(scaled.is_infinite() | (scaled < least) | (scaled > most));
             }
@@ -220,17 +253,10 @@ impl QuantStats {
                 underflow += u32::from((x != 0.0) & (x_hat == 0.0));
                 nan += u32::from(x.is_nan());
                 nonzero += u32::from(x != 0.0);
-                // The order of magnitudes is that of their bits.
-                amax = amax.max(if x.is_finite() { x.abs().to_bits() } else { 0 });
+                // The order of magnitudes is that of their bits, which are positive as signed integers.
+                amax = amax.max(if x.is_finite() { x.abs().to_bits().cast_signed() } else { 0 });
             }
-            for (&x, &x_hat) in src.iter().zip(dst) {
-                // What is not finite adds nothing.
-                let [wide, x_hat] = if x.is_finite() { [x, x_hat].map(f64::from) } else { [0.0; 2] };
-                self.sum_x2 += wide * wide;
-                self.sum_err2 += (x_hat - wide) * (x_hat - wide);
-                self.sum_x_xhat += wide * x_hat;
-            }
-            self.amax = self.amax.max(f32::from_bits(amax));
+            self.amax = self.amax.max(f32::from_bits(amax.cast_unsigned()));
             self.overflow += u64::from(overflow);
             self.underflow += u64::from(underflow);
             self.nan += u64::from(nan);

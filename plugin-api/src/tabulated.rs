@@ -39,6 +39,8 @@ mod turns;
 
 use std::{cmp::Ordering, sync::OnceLock};
 
+use crate::stable::std_types::RVec;
+
 use crate::{
     Conventions, ErrorKind, FormatSpec, PluginError, QuantParams, QuantStats, Rounding, Scales, ValueGrid,
     random::Words,
@@ -84,6 +86,25 @@ impl Tabulated {
     pub fn new(values: impl IntoIterator<Item = f32>) -> Result<Self, PluginError> {
         let by_code: Vec<f32> = values.into_iter().collect();
         ValueGrid::new(&FormatSpec::Table(by_code.clone().into()))?;
+        Ok(Self::of(by_code))
+    }
+
+    /// The table of a block, which may have no value above 0: see
+    /// [`Conventions::codebooks`](crate::Conventions::codebooks).
+    ///
+    /// # Errors
+    /// [`ErrorKind::CONFIG`]: the number of values is not a power of two up to 2^16, or fewer than two are finite.
+    pub fn codebook(values: impl IntoIterator<Item = f32>) -> Result<Self, PluginError> {
+        let by_code: Vec<f32> = values.into_iter().collect();
+        // Of either sign, as the description's is above 0.
+        let mirrored: RVec<f32> = by_code.iter().map(|value| -value).collect();
+        ValueGrid::new(&FormatSpec::Table(by_code.clone().into()))
+            .or_else(|error| ValueGrid::new(&FormatSpec::Table(mirrored)).map_err(|_| error))?;
+        Ok(Self::of(by_code))
+    }
+
+    /// The format of a table that has finite values.
+    fn of(by_code: Vec<f32>) -> Self {
         let codes = || (0..=u16::MAX).zip(by_code.iter().copied());
         let mut points: Vec<Point> = codes()
             .filter(|(_, value)| value.is_finite())
@@ -96,7 +117,33 @@ impl Tabulated {
         let nan = first(f32::is_nan);
         let negative_zero = first(|value| value == 0.0 && value.is_sign_negative());
         let conventions = Conventions::default();
-        Ok(Self { by_code, points, nan, negative_zero, conventions, turns: Default::default() })
+        Self { by_code, points, nan, negative_zero, conventions, turns: Default::default() }
+    }
+
+    /// The least and the largest finite value.
+    #[must_use]
+    pub fn ends(&self) -> [f32; 2] {
+        [self.points[0].value, self.points[self.points.len() - 1].value]
+    }
+
+    /// The finite values, ascending, each once.
+    pub fn points(&self) -> impl Iterator<Item = f32> + '_ {
+        self.points.iter().map(|point| point.value)
+    }
+
+    /// Where rounding goes from each finite value to the next: the least f32 that becomes the upper one, ascending. In
+    /// stochastic rounding that is the upper value itself; below it, random bits decide.
+    ///
+    /// # Errors
+    /// [`ErrorKind::UNSUPPORTED`] for a rounding mode unknown to this version.
+    pub fn turns(&self, rounding: Rounding) -> Result<&[f32], PluginError> {
+        self.turns_of(rounding).map(|turns| turns.least(self.points.len() - 1))
+    }
+
+    /// The value of each code.
+    #[must_use]
+    pub fn by_code(&self) -> &[f32] {
+        &self.by_code
     }
 
     /// The same format with these conventions.
@@ -131,7 +178,7 @@ impl Tabulated {
         params: &QuantParams<'_>,
         histogram: &mut [u64],
     ) -> Result<QuantStats, PluginError> {
-        let bounds = [self.points[0].value, self.points[self.points.len() - 1].value];
+        let bounds = self.ends();
         let mut rounder = self.rounder(params)?;
         let mut stats = QuantStats::default();
         for (piece, (src, dst)) in src.chunks(PIECE).zip(dst.chunks_mut(PIECE)).enumerate() {
@@ -150,7 +197,8 @@ impl Tabulated {
             for (range, [_, inverse]) in scales.runs(dst.len()) {
                 dst[range].iter_mut().for_each(|y| *y *= inverse);
             }
-            stats.add_all(src, dst, scaled, bounds);
+            stats.add_counts(src, dst, scaled, bounds);
+            stats.add_sums_by_lanes(src, dst);
         }
         Ok(stats)
     }
@@ -201,17 +249,22 @@ impl Tabulated {
 
     /// # Errors
     /// `UNSUPPORTED`: the mode is unknown.
-    fn rounder(&self, params: &QuantParams<'_>) -> Result<Rounder<'_>, PluginError> {
-        let mode = params.rounding;
+    fn turns_of(&self, mode: Rounding) -> Result<&Turns, PluginError> {
         let known = MODES.iter().position(|known| *known == mode).ok_or_else(|| mode.unsupported())?;
-        let turns = self.turns[known].get_or_init(|| {
-            Turns::new(&self.points.iter().map(|point| point.value).collect::<Vec<_>>(), |index, x| {
+        Ok(self.turns[known].get_or_init(|| {
+            Turns::new(&self.points().collect::<Vec<_>>(), |index, x| {
                 let threshold = self.conventions.thresholds.get(index).copied();
                 mode != Rounding::STOCHASTIC
                     && goes_up(x, [self.points[index], self.points[index + 1]], threshold, mode)
             })
-        });
-        let words = (mode == Rounding::STOCHASTIC).then(|| Words::new(&params.key));
+        }))
+    }
+
+    /// # Errors
+    /// `UNSUPPORTED`: the mode is unknown.
+    fn rounder(&self, params: &QuantParams<'_>) -> Result<Rounder<'_>, PluginError> {
+        let turns = self.turns_of(params.rounding)?;
+        let words = (params.rounding == Rounding::STOCHASTIC).then(|| Words::new(&params.key));
         Ok(Rounder { points: &self.points, turns, words, scaled: [0.0; PIECE], indices: [0; PIECE] })
     }
 }
@@ -235,9 +288,7 @@ impl Rounder<'_> {
                 *scaled = x * scale;
             }
         }
-        for (&x, index) in scaled.iter().zip(&mut *indices) {
-            *index = self.turns.index(x);
-        }
+        self.turns.indices(scaled, indices);
         if let Some(words) = &mut self.words {
             for ((&x, index), word) in scaled.iter().zip(&mut *indices).zip(words) {
                 let [low, high] = [0, 1].map(|above| self.points.get(*index as usize + above));
