@@ -21,8 +21,8 @@
  *
  * An optimizer and a sink are tables of functions: examples/optimizer-c and examples/sink-c are complete.
  *
- * Compiles as C11 and as C++17. Formats with options, and optimizers with services, kernels or states of other shapes than the
- * parameter's, are written in Rust: see plugin-api.
+ * Compiles as C11 and as C++17. Optimizers with services, kernels or states of other shapes than the parameter's are written in Rust:
+ * see plugin-api.
  *
  * WHAT C DOES NOT HAVE. Plugins in Rust are guarded: a panic becomes an error. Here there is no guard and nothing unwinds. A function
  * says that it failed by what it returns. A signal, abort, exit, longjmp out of a function or a C++ exception that leaves one ends the
@@ -202,6 +202,43 @@ typedef struct altgrad_kernel_v1 {
     const altgrad_partial_sum *partial_sums;
 } altgrad_kernel_v1;
 
+#define ALTGRAD_OPTION_NUMBER 1u
+#define ALTGRAD_OPTION_INTEGER 2u
+#define ALTGRAD_OPTION_BOOL 3u /* 0 or 1 */
+#define ALTGRAD_OPTION_TEXT 4u
+
+/* An option that a run file may set: in `[optimizer]`, in `[[sink]]`, or in the name of a format, `NAME:KEY=VALUE,KEY=VALUE`. */
+typedef struct altgrad_option {
+    const char *name;
+    const char *help;
+    const char *text;         /* ALTGRAD_OPTION_TEXT: the default; else NULL */
+    double number;            /* the default of the others */
+    double least, most;       /* the range of numbers; equal: none */
+    uint64_t type;
+} altgrad_option;
+
+/* The value of an option, checked. Owner: the host, for the call. */
+typedef struct altgrad_value {
+    double number;
+    const char *text; /* ALTGRAD_OPTION_TEXT, closed by a zero; else NULL */
+} altgrad_value;
+
+#define ALTGRAD_LEAST_ERROR 0u   /* the table with the least sum of squared errors, elements being rounded to nearest */
+#define ALTGRAD_LARGEST_SCALE 1u /* that with the largest scale at which no element is beyond it: a zero point, if tables are shifted */
+
+/*
+ * The magnitude of a block that its scale maps to the target, in place of the largest: finite, at least 0, and above 0 if an element is
+ * finite and not 0. NaN and infinities among the elements count for nothing. `count` is above 0. [any-thread]
+ */
+typedef int32_t (*altgrad_magnitude_fn)(const float *block, uint64_t count, float *magnitude, altgrad_error *error);
+
+struct altgrad_format_v1;
+/*
+ * Changes a copy of the format's table by the values of its options, in their order; name, version and summary stay. What the table then
+ * points to belongs to the library for the life of the process. [main-thread]
+ */
+typedef int32_t (*altgrad_describe_fn)(const altgrad_value *values, struct altgrad_format_v1 *format, altgrad_error *error);
+
 #define ALTGRAD_SPEC_MINIFLOAT 1u
 #define ALTGRAD_SPEC_TABLE 2u
 
@@ -233,32 +270,21 @@ typedef struct altgrad_format_v1 {
     const float *thresholds;
     /* How many `values` there are: 2^bits, or the library is refused. In tables without this field, 2^bits are read, unchecked. */
     uint32_t value_count;
-    uint32_t reserved; /* 0 */
+    uint32_t option_count;
+    const altgrad_option *options;
+    /*
+     * Tables beside `values`, `codebook_count` of them one after the other, each with a value for each code. A block of a tensor has the
+     * values of one of them, or those of the format, by `codebook_choice`; the host scales and rounds. NULL: all blocks have the same.
+     */
+    const float *codebooks;
+    uint32_t codebook_count;
+    uint32_t codebook_choice;
+    altgrad_magnitude_fn magnitude; /* NULL: the largest magnitude of a block is scaled to the target */
+    altgrad_describe_fn describe;   /* NULL: options change nothing */
 } altgrad_format_v1;
 
 /* `values` and `value_count` of an array: `ALTGRAD_VALUES(values)`. */
 #define ALTGRAD_VALUES(array) .values = (array), .value_count = (uint32_t)(sizeof(array) / sizeof *(array))
-
-#define ALTGRAD_OPTION_NUMBER 1u
-#define ALTGRAD_OPTION_INTEGER 2u
-#define ALTGRAD_OPTION_BOOL 3u /* 0 or 1 */
-#define ALTGRAD_OPTION_TEXT 4u
-
-/* An option that a run file may set in `[optimizer]` or `[[sink]]`. */
-typedef struct altgrad_option {
-    const char *name;
-    const char *help;
-    const char *text;         /* ALTGRAD_OPTION_TEXT: the default; else NULL */
-    double number;            /* the default of the others */
-    double least, most;       /* the range of numbers; equal: none */
-    uint64_t type;
-} altgrad_option;
-
-/* The value of an option, checked. Owner: the host, for the call. */
-typedef struct altgrad_value {
-    double number;
-    const char *text; /* ALTGRAD_OPTION_TEXT, closed by a zero; else NULL */
-} altgrad_value;
 
 /*
  * Makes an instance from the values of all options, in their order, and stores it in `instance`, which may stay NULL. A sink opens no
@@ -429,7 +455,7 @@ extern ALTGRAD_PUBLIC const altgrad_library_v1 altgrad_plugin_entry_v1;
 /*
  * Describes a format in a note: name, version and summary as in its table, as string literals. They must not contain quotation marks,
  * backslashes or control characters. One for each format of a library, on lines of their own, or for none: formats without notes are
- * listed by loading the library.
+ * listed by loading the library. Formats with options have none.
  */
 #define ALTGRAD_DESCRIBE_FORMAT(id, version, summary) \
     ALTGRAD_NOTE_(1, "{\"kind\":1,\"id\":\"" id "\",\"version\":\"" version "\",\"summary\":\"" summary "\"}")

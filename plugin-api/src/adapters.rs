@@ -140,6 +140,10 @@ impl<T: Format> FormatAbi for Guarded<T> {
         .into()
     }
 
+    fn magnitude(&self, block: TensorView<'_>) -> RResult<f32, PluginError> {
+        self.call("magnitude", |format| format.magnitude(block.as_slice::<f32>()?)).into()
+    }
+
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> RResult<ROption<KernelText>, PluginError> {
         self.call("kernel", |format| Ok(format.kernel(op, target)?.into())).into()
     }

@@ -57,6 +57,7 @@ mod descriptor;
 mod error;
 mod export;
 pub mod format;
+mod format_options;
 pub mod grid;
 mod guard;
 pub mod kernel;
@@ -77,12 +78,13 @@ pub mod values;
 pub use code_layout::{CodeLayout, InfinityCode, NanCode};
 pub use config::{Config, ConfigEntry, ConfigValue, HOST_NAMES, OptionFault};
 pub use contract::{Format, Optimizer, Sink, Step};
-pub use conventions::Conventions;
+pub use conventions::{CodebookChoice, Conventions};
 pub use descriptor::{BuildInfo, Descriptor, PluginKind};
 pub use error::{ErrorKind, PluginError};
 pub use format::{
     Domain, FormatSpec, Minifloat, OVERFLOW_ULPS, QuantParams, QuantStats, RandomKey, Rounding, overflows,
 };
+pub use format_options::{format_config, format_id};
 pub use kernel::{
     BufferRole, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, KernelTarget, KernelText,
     MergeRule, PartialSum, StatisticsWord, launch_scalars,

@@ -246,8 +246,7 @@ impl Cast {
         let plugin = &format.plugin;
         let cast = self.at(amax, axis);
         let one = |source: &[f32], shape: Shape, axis: Axis, key: RandomKey| -> PyResult<_> {
-            let grid = Grid::new(&plugin.spec, &plugin.conventions)
-                .map_err(|error| PyValueError::new_err(error.to_string()))?;
+            let grid = round::grid(plugin)?;
             let words = altgrad_casts::Cast::words_of_scales(&key);
             let prepared = cast
                 .prepare_by(&grid, source, shape, axis, &signs, words)

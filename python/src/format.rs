@@ -8,6 +8,7 @@ use altgrad_config::{PluginsSection, RoundingChoice};
 use altgrad_loader::{FormatPlugin, Registry, rounding_mode};
 use altgrad_plugin_api::{
     Blocks, Descriptor, FormatSpec, PluginKind, QuantParams, QuantStats, RandomKey, Scales, ValueGrid,
+    format_id,
 };
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
@@ -55,7 +56,7 @@ impl Plugins {
         py.detach(|| {
             let name = altgrad_config::native_format(name);
             let plugin = FormatPlugin::make(&self.registry, "name", name).map_err(|(_, error)| error)?;
-            let id = name.split_once(':').map_or(name, |(id, _)| id);
+            let id = format_id(name);
             let summary = self.registry.describe(PluginKind::FORMAT, id)?.summary.to_string();
             let values = plugin.values()?;
             Ok(Format { plugin: Arc::new(plugin), values, summary })

@@ -82,7 +82,14 @@ pub(crate) fn scales(cast: &Cast, plugin: &FormatPlugin, amax: &[f32]) -> PyResu
     Ok(pairs(cast, &grid, amax))
 }
 
-fn grid(plugin: &FormatPlugin) -> PyResult<Grid> {
+/// The format of a plugin, unless its blocks have more than scales of the host's.
+pub(crate) fn grid(plugin: &FormatPlugin) -> PyResult<Grid> {
+    if plugin.conventions.has_own_blocks() {
+        let name = &plugin.identity.name;
+        let message =
+            format!("`{name}` chooses tables or magnitudes of blocks, which casts in Python do not");
+        return Err(PyValueError::new_err(message));
+    }
     Grid::new(&plugin.spec, &plugin.conventions).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 

@@ -1,8 +1,8 @@
 //! The scale of a block: [`Scaling`] applied to its statistics.
 
 use crate::{
-    grid::Range,
     powers::{ceil_log2, exp2, floor_log2},
+    range::Range,
     scale_rule::{BlockStatistics, Rule},
     scale_storage::{E8M0_NAN, e8m0},
     scale_type::ScaleType,
@@ -68,6 +68,16 @@ impl Scaling {
             Storage::E4m3 | Storage::Minifloat(_) => self.byte_scale(range, block, tensor, factor, word),
             Storage::F32 | Storage::E8m0 => self.block(range, &block.scaled(factor)),
         }
+    }
+
+    /// The scale of a block whose magnitude is another than its largest, without a scale of the tensor.
+    pub(crate) fn block_scale_at(
+        &self,
+        range: &Range,
+        block: &BlockStatistics,
+        magnitude: f32,
+    ) -> BlockScale {
+        self.scale(range, &block.at(magnitude), None)
     }
 
     #[inline(always)]

@@ -4,9 +4,10 @@ use altgrad_plugin_api::{RandomKey, Rounding as Mode, random::Words};
 
 use crate::{
     Axis, Block, BlockGrid, CastError, Grid, Hadamard, Prepared, Rounding, Rule, Scaling, Shape, TensorScale,
-    grid::Range,
+    block_choice::{choose, count_beyond_tables},
     overflow::{exceeds, overflow_codes},
     prepared::{count_beyond, outer_of, quantize, statistics, take_nan},
+    range::Range,
     scale_rule::BlockStatistics,
     scale_type::ScaleRounding,
     scaling::BlockScale,
@@ -134,9 +135,38 @@ impl Cast {
                 "leave center out, or set transform = \"none\", block to a number, and amax = \"dynamic\"",
             ));
         }
+        self.check_own_blocks(grid)?;
         self.rounding.check(grid)?;
         self.transform.map_or(Ok(()), Hadamard::check)?;
         self.scaling.check(grid)
+    }
+
+    /// Refuses fields that do not combine with blocks that the format chooses.
+    fn check_own_blocks(&self, grid: &Grid) -> Result<(), CastError> {
+        let own = grid.own_blocks();
+        if !own.are_any() || self.block == Block::None {
+            return Ok(());
+        }
+        let scaling = &self.scaling;
+        let is_of_plugins =
+            !matches!(self.rounding, Rounding::NearestZero | Rounding::NearestUp | Rounding::FewBits(_));
+        let excluded = [
+            ("scaling.rule", matches!(scaling.rule, Rule::Rms { .. })),
+            ("scaling.tensor", scaling.tensor),
+            ("scaling.choice", scaling.choice.is_some()),
+            ("scaling.correction", scaling.correction.is_some()),
+            ("scaling.microexponents", !scaling.microexponents.is_empty()),
+            ("scaling.round", scaling.round != ScaleRounding::Nearest),
+            ("scaling.amax", scaling.amax.is_some()),
+            ("rounding", own.have_tables() && !is_of_plugins),
+            ("overflow", own.have_tables() && self.overflow != Overflow::Saturate),
+        ];
+        excluded.into_iter().find(|(_, is)| *is).map_or(Ok(()), |(key, _)| {
+            Err(CastError::fields(
+                format!("`{key}` does not combine with a format that chooses tables or magnitudes of blocks"),
+                "leave it out for this format",
+            ))
+        })
     }
 
     /// Transforms a row-major matrix, computes its scales and scales its elements. `axis` is that of blocks and
@@ -187,7 +217,11 @@ impl Cast {
         let words: Vec<u32> = words.take(if is_random { layout.count() } else { 0 }).collect();
         let mut blocks = Vec::new();
         let (mut scales, mut choices, mut tensors) = (vec![BlockScale::ONE], None, Vec::new());
-        if self.block != Block::None {
+        let mut tables = Vec::new();
+        if self.block != Block::None && grid.own_blocks().are_any() {
+            blocks = statistics(&scaled, &layout, self.scaling.rule);
+            (scales, tables) = self.own_blocks(grid, &range, (&scaled, &layout, &blocks))?;
+        } else if self.block != Block::None {
             blocks = statistics(&scaled, &layout, self.scaling.rule);
             tensors = self.tensor_scales(&range, &blocks, &layout, outer.as_ref());
             let mut buffer = Vec::new();
@@ -210,7 +244,10 @@ impl Cast {
         };
         quantize(&mut scaled, &layout, &scales, self.scaling.quantize);
         let micro = self.scaling.microexponents.divide(&mut scaled, shape, axis, grid.range().emax());
-        let overflow = count_beyond(&scaled, grid.bounds());
+        let overflow = match tables.is_empty() {
+            true => count_beyond(&scaled, grid.bounds()),
+            false => count_beyond_tables(grid.own_blocks(), (&scaled, &layout, &tables)),
+        };
         let nan = if grid.has_nan() { Vec::new() } else { take_nan(&mut scaled) };
         Ok(Prepared {
             layout,
@@ -227,7 +264,26 @@ impl Cast {
             overflow,
             collapsed,
             choices,
+            tables,
         })
+    }
+
+    /// Scales and tables of blocks that the format chooses; no tables if it has one.
+    fn own_blocks(
+        &self,
+        grid: &Grid,
+        range: &Range,
+        (values, layout, blocks): (&[f32], &BlockGrid, &[BlockStatistics]),
+    ) -> Result<(Vec<BlockScale>, Vec<u16>), CastError> {
+        let mut elements = vec![Vec::new(); blocks.len()];
+        layout.runs().for_each(|(block, run)| elements[block].extend_from_slice(&values[run]));
+        let own = grid.own_blocks();
+        let chosen = blocks
+            .iter()
+            .zip(&elements)
+            .map(|(block, elements)| choose(own, &self.scaling, range, block, elements));
+        let (tables, scales): (Vec<_>, Vec<_>) = chosen.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        Ok((scales, if own.have_tables() { tables } else { Vec::new() }))
     }
 
     /// The scale of the tensor, or those of its outer blocks, if there are any.
@@ -246,6 +302,25 @@ impl Cast {
             merged[layout.within(index, outer)].merge(block);
         }
         merged.iter().filter_map(|block| self.scaling.tensor_scale(range, &[*block])).collect()
+    }
+
+    /// The codes of a matrix's scaled elements, if blocks choose among tables; the plugin gives the codes of other formats.
+    ///
+    /// # Errors
+    /// [`CastError::Magnitude`]: a table has no code for an element.
+    pub fn codes_of_tables(
+        &self,
+        grid: &Grid,
+        prepared: &Prepared,
+        key: &RandomKey,
+    ) -> Result<Option<Vec<u16>>, CastError> {
+        if prepared.tables.is_empty() {
+            return Ok(None);
+        }
+        let codes = self.codes(grid, &prepared.scaled, key, |scaled, mode| {
+            grid.own_blocks().codes((scaled, &prepared.layout, &prepared.tables), mode, key)
+        });
+        codes.map(Some).map_err(|error| CastError::Magnitude(error.message.into()))
     }
 
     /// The codes of scaled elements, by a format that rounds in the modes of plugins. `key` gives the words of few

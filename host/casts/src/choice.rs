@@ -6,9 +6,9 @@ use multiversion::multiversion;
 
 use crate::{
     BlockStatistics, ErrorNorm, Operation, ScaleChoice, Scaling,
-    grid::Range,
     nested::Nested,
     powers::{floor_log2, wide_exp2},
+    range::Range,
     scaling::BlockScale,
     two_levels::TensorScale,
 };

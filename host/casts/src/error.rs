@@ -22,6 +22,9 @@ pub enum CastError {
         /// The shape they should have.
         shape: Shape,
     },
+    /// The format computes no magnitude of a block, or no code.
+    #[error("the format computes no block: {0}")]
+    Magnitude(String),
     /// A Hadamard transform of `size` elements does not divide the axis it runs along.
     #[error("an axis of {length} elements is no whole number of Hadamard transforms of {size}")]
     Transform {
@@ -55,6 +58,7 @@ impl CastError {
                 "choose a shape whose axis the transform divides, or leave the transform out"
             }
             Self::Codes { .. } => "give one code for each scaled element",
+            Self::Magnitude(_) => "`altgrad-host plugins check` says more",
         }
     }
 }

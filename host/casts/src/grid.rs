@@ -1,68 +1,13 @@
-//! The properties of a number format that a cast needs.
+//! A number format as a cast needs it: its values, its range, and what its blocks choose.
 
 use std::sync::Arc;
 
 use altgrad_plugin_api::{Conventions, FormatSpec, PluginError, Tabulated, ValueGrid};
 
-use crate::powers::{LEAST_DECODE, floor_log2};
-
-/// The properties of a format that the scales of a block need.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Range {
-    /// The magnitude to which the largest of a block is scaled, above 0: the format's declared target, or its largest
-    /// finite value.
-    pub target: f32,
-    /// Stored significand bits; `None` for a table.
-    pub significand_bits: Option<u32>,
-    /// The exponent of the smallest normal number of a minifloat.
-    pub emin: i32,
-    /// The largest finite magnitude.
-    pub largest: f32,
-    /// The least encode scale: smaller ones would scale the format's largest value back to infinity.
-    pub least_encode: f32,
-    /// The exponent of the largest power of two by which the format's largest value stays finite.
-    pub most_exponent: i32,
-}
-
-impl Range {
-    /// The range of a format with these values and conventions.
-    #[must_use]
-    pub fn new(values: &ValueGrid, conventions: &Conventions) -> Self {
-        let (significand_bits, emin) = match values {
-            ValueGrid::Minifloat(grid) => (Some(grid.spec().significand_bits), grid.emin()),
-            ValueGrid::Table(_) => (None, 0),
-        };
-        Self { significand_bits, emin, ..Self::of(conventions.target(values), largest_magnitude(values)) }
-    }
-
-    /// The range of values up to `largest`, the largest of a block being scaled to `target`; both above 0.
-    #[must_use]
-    pub fn of(target: f32, largest: f32) -> Self {
-        let is_finite =
-            |encode: f32| (largest * (1.0 / encode)).is_finite() && (largest / encode).is_finite();
-        let mut least_encode = (largest / f32::MAX).max(LEAST_DECODE);
-        while !is_finite(least_encode) {
-            least_encode = least_encode.next_up();
-        }
-        let most_exponent = 127 - floor_log2(largest);
-        Self { target, significand_bits: None, emin: 0, largest, least_encode, most_exponent }
-    }
-
-    /// `emax` of OCP MX v1.0 section 6.3: the exponent of the largest power of two up to `target`. 8 for E4M3, 15 for
-    /// E5M2, 2 for E2M1 and E2M3, 4 for E3M2, 0 for MX's INT8.
-    #[must_use]
-    pub fn emax(&self) -> i32 {
-        floor_log2(self.target)
-    }
-}
-
-/// The largest finite magnitude of either sign.
-fn largest_magnitude(values: &ValueGrid) -> f32 {
-    match values {
-        ValueGrid::Minifloat(grid) => grid.max_finite(),
-        ValueGrid::Table(_) => values.finite_values().iter().fold(0.0, |most, value| value.abs().max(most)),
-    }
-}
+use crate::{
+    own_blocks::{BlockMagnitude, OwnBlocks},
+    range::{Range, bounds},
+};
 
 /// A number format: its values, and the magnitude that the largest of a block is scaled to.
 #[derive(Debug, Clone)]
@@ -75,6 +20,7 @@ pub struct Grid {
     decoded: Arc<[f32]>,
     /// Two steps of f32 beyond the least and the largest finite value.
     bounds: [f32; 2],
+    own_blocks: OwnBlocks,
 }
 
 impl Grid {
@@ -87,9 +33,22 @@ impl Grid {
         conventions.check(&values)?;
         let range = Range::new(&values, conventions);
         let decoded: Arc<[f32]> = (0..values.codes()).map(|code| values.decode(code as u16)).collect();
-        let has_nan = decoded.iter().any(|value| value.is_nan());
-        let bounds = [values.min_finite().next_down().next_down(), values.max_finite().next_up().next_up()];
-        Ok(Self { values, conventions: conventions.clone(), range, has_nan, decoded, bounds })
+        let own_blocks = OwnBlocks::new(decoded.iter().copied(), conventions)?;
+        // The same code may be NaN in one table only.
+        let has_nan = !own_blocks.have_tables() && decoded.iter().any(|value| value.is_nan());
+        let bounds = bounds([values.min_finite(), values.max_finite()]);
+        Ok(Self { values, conventions: conventions.clone(), range, has_nan, decoded, bounds, own_blocks })
+    }
+
+    /// The same with the format's function for magnitudes of blocks, which [`Conventions::has_magnitude`] declares.
+    #[must_use]
+    pub fn with_magnitude(self, magnitude: Arc<BlockMagnitude>) -> Self {
+        Self { own_blocks: self.own_blocks.clone().with_magnitude(magnitude), ..self }
+    }
+
+    /// What the format chooses for each block.
+    pub(crate) fn own_blocks(&self) -> &OwnBlocks {
+        &self.own_blocks
     }
 
     /// The values of the codes.
@@ -104,7 +63,7 @@ impl Grid {
         &self.range
     }
 
-    /// True if a code is NaN.
+    /// True if a code is NaN; false if blocks choose among tables.
     #[must_use]
     pub fn has_nan(&self) -> bool {
         self.has_nan

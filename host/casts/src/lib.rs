@@ -37,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 mod bf16;
+mod block_choice;
 mod block_scale;
 mod blocks;
 mod candidates;
@@ -51,9 +52,11 @@ mod hadamard;
 mod microexponents;
 mod nested;
 mod overflow;
+mod own_blocks;
 mod powers;
 mod prepared;
 pub mod proof;
+mod range;
 mod rounding;
 mod scale_rule;
 mod scale_storage;
@@ -70,11 +73,13 @@ pub use cast::{Cast, Overflow};
 pub use center::Centered;
 pub use error::CastError;
 pub use few_bits::{FewBits, FewBitsMode};
-pub use grid::{Grid, Range};
+pub use grid::Grid;
 pub use hadamard::{Hadamard, Signs};
 pub use microexponents::Microexponents;
 pub use overflow::{exceeds, overflow_codes};
+pub use own_blocks::BlockMagnitude;
 pub use prepared::{Applied, Prepared};
+pub use range::Range;
 pub use rounding::Rounding;
 pub use scale_rule::{BlockStatistics, Rule};
 pub use scale_type::{ScaleRounding, ScaleType};

@@ -1,6 +1,6 @@
 //! Values scaled back by the stored scale first and then by the tensor's.
 
-use crate::{grid::Range, powers::exp2, scaling::BlockScale, scaling::Scaling, two_levels::TensorScale};
+use crate::{powers::exp2, range::Range, scaling::BlockScale, scaling::Scaling, two_levels::TensorScale};
 
 /// `fl(fl(value b) D)`, or `fl(fl(fl(value b) G) / (most target))` where the scale of the tensor follows from its
 /// encode scale. The exponent of the products has no limit.

@@ -3,9 +3,8 @@
 use multiversion::multiversion;
 
 use crate::{
-    BlockGrid, CastError, Grid, Operation, Rule, Scaling, TensorScale, grid::Range,
-    microexponents::MicroFactors, nested::Nested, powers::exp2, scale_rule::BlockStatistics,
-    scaling::BlockScale,
+    BlockGrid, CastError, Grid, Operation, Rule, Scaling, TensorScale, microexponents::MicroFactors,
+    nested::Nested, powers::exp2, range::Range, scale_rule::BlockStatistics, scaling::BlockScale,
 };
 
 /// A matrix whose elements are scaled and not yet rounded.
@@ -30,6 +29,8 @@ pub struct Prepared {
     pub(crate) overflow: usize,
     pub(crate) collapsed: usize,
     pub(crate) choices: Option<Vec<u8>>,
+    /// The table of each block; empty if the format has one.
+    pub(crate) tables: Vec<u16>,
 }
 
 /// A matrix that went through a cast.
@@ -61,6 +62,9 @@ pub struct Applied {
     /// The number of the chosen candidate of each block, from 0, in the shape of the scales, if the cast chooses its
     /// scales.
     pub choices: Option<Vec<u8>>,
+    /// The number of each block's table, 0 being that of the format's description, in the shape of the scales; empty if
+    /// the format has one.
+    pub tables: Vec<u16>,
 }
 
 /// The scale of the tensor, or of the outer block, that a block lies in.
@@ -164,11 +168,22 @@ impl Prepared {
             if point == 0.0 { point.copysign(*x) } else { point }
         };
         let mut values: Vec<f32> = codes.iter().zip(&self.scaled).map(point).collect();
+        if !self.tables.is_empty() {
+            for (block, run) in self.layout.runs() {
+                let table = grid.own_blocks().table(self.tables[block]).by_code();
+                for ((value, code), x) in
+                    values[run.clone()].iter_mut().zip(&codes[run.clone()]).zip(&self.scaled[run])
+                {
+                    let point = table.get(usize::from(*code)).copied().unwrap_or(f32::NAN);
+                    *value = if point == 0.0 { point.copysign(*x) } else { point };
+                }
+            }
+        }
         scale_back(&self, &mut values);
         self.nan.iter().for_each(|&i| values[i] = f32::NAN);
         let scale_codes = self.scales.iter().map(|scale| scale.code).collect();
         let scales = self.scales.iter().map(|scale| scale.stored).collect();
-        let Self { layout, overflow, collapsed, choices, .. } = self;
+        let Self { layout, overflow, collapsed, choices, tables, .. } = self;
         let microexponents = self.micro.map(|micro| micro.exponents);
         let mut tensors = self.tensors.iter().map(|tensor| self.scaling.stored_tensor_scale(tensor));
         let (tensor_scale, outer_scales) = match self.outer {
@@ -187,6 +202,7 @@ impl Prepared {
             overflow,
             collapsed,
             choices,
+            tables,
         })
     }
 

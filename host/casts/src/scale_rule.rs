@@ -4,8 +4,8 @@
 //! is no power of two by itself, [`Rule::Max`], is in [`crate::Scaling`].
 
 use crate::{
-    grid::Range,
     powers::{ceil_log2, exp2, floor_log2},
+    range::Range,
 };
 
 /// The rule that derives a scale from a block. `target` and `emax` are the format's ([`Range`]); amax is the largest
@@ -64,6 +64,11 @@ impl BlockStatistics {
         self.amax = self.amax.max(other.amax);
         self.nonfinite |= other.nonfinite;
         self.infinite |= other.infinite;
+    }
+
+    /// The same statistics with another largest magnitude.
+    pub(crate) fn at(&self, amax: f32) -> Self {
+        Self { amax, ..*self }
     }
 
     /// The statistics that give a decode scale larger by a factor.

@@ -5,10 +5,8 @@
 //! flip ties.
 
 use crate::{
-    CastError, Microexponents, ScaleChoice, ScaleRounding, ScaleType,
-    grid::{Grid, Range},
-    powers::LEAST_DECODE,
-    scale_rule::Rule,
+    CastError, Microexponents, ScaleChoice, ScaleRounding, ScaleType, grid::Grid, powers::LEAST_DECODE,
+    range::Range, scale_rule::Rule,
 };
 
 /// The storage type of a scale.

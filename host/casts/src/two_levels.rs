@@ -5,8 +5,8 @@
 
 use crate::{
     bf16::nearest_bf16,
-    grid::Range,
     powers::{LEAST_DECODE, ceil_log2, exp2},
+    range::Range,
     scale_rule::BlockStatistics,
     scale_storage::{E4M3_MAX, E4M3_NAN, e4m3},
     scale_type::{ScaleRounding, ScaleType},

@@ -1,8 +1,8 @@
 //! `plugins check`: checks a library against the contract of plugins, so that its users do not find the faults.
 //!
 //! No code of the library runs in this process. Loading it, with every refusal, and each check of each of its plugins
-//! (of formats, of each variant) are separate child processes ([`child`]), so that a crash, a hang, an exit or output
-//! is caught and attributed. The checks are those of `altgrad-conformance`, and four more ([`leaks_and_locale`],
+//! (of formats, with each choice of options) are separate child processes ([`child`]), so that a crash, a hang, an exit
+//! or output is caught and attributed. The checks are those of `altgrad-conformance`, and four more ([`leaks_and_locale`],
 //! [`mod@environment`], [`speed`]). [`surroundings`] and [`folders`] define the state that a check must not change.
 
 pub(super) mod child;
@@ -124,7 +124,7 @@ impl CheckArgs {
         }
         Err(Diagnostic::config("`--set` sets options of optimizers and sinks, and the library has none")
             .at(self.path.display())
-            .hint("leave it out: formats are checked in each of their variants"))
+            .hint("leave it out: formats are checked with each choice of their options"))
     }
 
     /// One check of one plugin.

@@ -23,7 +23,7 @@
 //! # fn main() {}
 //! ```
 //!
-//! This generates one `#[test]` per [`Check`]; each check runs on all variants of the format.
+//! This generates one `#[test]` per [`Check`]; each check runs with each choice of the format's options.
 //! `altgrad-host plugins check PATH` runs the same checks on a library, each in a process of its own.
 //!
 //! [`sinks`] is the suite of sinks, `altgrad_conformance::sink_suite!(MySink)`, [`optimizers`] that of optimizers;
@@ -37,6 +37,7 @@
 
 #![deny(missing_docs)]
 
+mod allowed_values;
 mod checks;
 mod compare;
 mod guarded;
@@ -119,6 +120,7 @@ macro_rules! __each_check {
             [threads, together, "calls from four threads at once agree with one thread"]
             [endurance, together, "the 120,000th call of an instance gives what the first gives"]
             [splits, together, "a tensor in parts, with their offsets as keys, gives what the whole gives"]
+            [magnitudes, magnitudes, "the magnitude of a block is finite, above 0 unless no element is, and the same again"]
             [block_scales, blocks, "scales by block give what each block's one scale gives; too few are refused as SHAPE"]
             [stochastic_keys, random, "the same key draws the same bits; seed, step, tensor and offset each change them"]
             [stochastic_unbiased, random, "the mean is within 4 standard errors in every kind of cell"]
@@ -189,6 +191,7 @@ pub const QUICK: &[&str] = &[
     "error_bound",
     "statistics_counts",
     "statistics_sums",
+    "magnitudes",
     "histogram",
     "shapes",
     "length_mismatch",

@@ -1,5 +1,4 @@
-//! The subject of the checks: a format in one variant, as a descriptor and a constructor of
-//! instances.
+//! The subject of the checks: a format with its options, as a descriptor and a constructor of instances.
 
 use std::fmt;
 
@@ -10,10 +9,10 @@ use altgrad_plugin_api::{
         FormatObject,
         stable::std_types::{ROption, RResult, RSliceMut},
     },
-    adapters,
+    adapters, format_config,
 };
 
-use crate::oracle::Oracle;
+use crate::{allowed_values::allowed_values, oracle::Oracle};
 
 /// Options by name.
 pub(crate) type Given = Vec<(String, ConfigValue)>;
@@ -21,7 +20,7 @@ pub(crate) type Given = Vec<(String, ConfigValue)>;
 /// The constructor of a format, as the host has it.
 type Make = dyn Fn(&Config) -> Result<FormatObject, PluginError> + Send + Sync;
 
-/// A format in one variant.
+/// A format with its options.
 pub struct Subject {
     name: String,
     descriptor: Descriptor,
@@ -38,28 +37,46 @@ impl fmt::Debug for Subject {
     }
 }
 
-/// The names a run file can give a format: bare, then `NAME:VARIANT` for each variant it declares.
+/// Names of a format in a run file: bare, then with each declared choice and limit of each option, one at a time.
 #[must_use]
 pub fn subject_names(descriptor: &Descriptor) -> Vec<String> {
     let id = descriptor.id.as_str();
-    let variants = descriptor.options.iter().filter(|option| option.name == "variant");
-    let named = variants.flat_map(|option| option.choices).filter(|choice| !choice.is_empty());
-    std::iter::once(id.to_string()).chain(named.map(|choice| format!("{id}:{choice}"))).collect()
+    let named = descriptor.options.iter().flat_map(|option| {
+        // The variant's default may be a choice that has a name too.
+        let is_other =
+            |value: &ConfigValue| option.name == "variant" || *value != ConfigValue::from(option.default);
+        let texts = allowed_values(option).into_iter().filter(is_other).map(written);
+        let texts = texts.filter(|text| option.name != "variant" || !text.is_empty());
+        texts.map(|text| match option.name.as_str() {
+            "variant" => format!("{id}:{text}"),
+            name => format!("{id}:{name}={text}"),
+        })
+    });
+    std::iter::once(id.to_string()).chain(named).collect()
+}
+
+/// A value as a format's name has it.
+fn written(value: ConfigValue) -> String {
+    match value {
+        ConfigValue::Bool(value) => value.to_string(),
+        ConfigValue::Integer(value) => value.to_string(),
+        ConfigValue::Float(value) => value.to_string(),
+        ConfigValue::Text(text) => text.into_string(),
+        ConfigValue::TextList(texts) => format!("{texts:?}"),
+    }
 }
 
 impl Subject {
     /// The format that a run file names `name`, made by `make`.
     ///
     /// # Errors
-    /// The descriptor has no such variant.
+    /// The descriptor has no such option, or the value is not allowed.
     pub fn new(
         descriptor: Descriptor,
         name: &str,
         make: impl Fn(&Config) -> Result<FormatObject, PluginError> + Send + Sync + 'static,
     ) -> Result<Self, String> {
-        let variant = name.split_once(':').map(|(_, variant)| variant);
-        let given = variant.map(|variant| ("variant".to_string(), ConfigValue::Text(variant.into())));
-        let config = Config::resolve(&descriptor.options, given)
+        let config = format_config(&descriptor.options, name)
             .map_err(|fault| format!("`{name}`: `{}` {}", fault.key, fault.message))?;
         Ok(Self { name: name.to_string(), descriptor, config, make: Box::new(make), seed: 0 })
     }
@@ -70,7 +87,7 @@ impl Subject {
         Self { seed, ..self }
     }
 
-    /// A format type of this crate in all its variants.
+    /// A format type of this crate with each choice of its options.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -210,6 +227,15 @@ impl Instance {
         let (src_shape, dst_shape) = (shape(codes), shape(dst));
         let (codes, dst) = (TensorView::new(codes, &src_shape)?, TensorViewMut::new(dst, &dst_shape)?);
         self.object.decode(codes, dst, scales).into_result()
+    }
+
+    /// [`Format::magnitude`].
+    ///
+    /// # Errors
+    /// The plugin's own error, or the length is impossible.
+    pub fn magnitude(&self, block: &[f32]) -> Called<f32> {
+        let shape = shape(block);
+        self.object.magnitude(TensorView::new(block, &shape)?).into_result()
     }
 
     /// [`Format::kernel`].

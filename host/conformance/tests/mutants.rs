@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use altgrad_conformance::{Subject, Verdict, check, checks};
 use altgrad_format_kit::MinifloatFormat;
 use altgrad_plugin_api::{
-    BufferRole, Config, DType, Descriptor, Domain, Format, FormatSpec, InfoField, InfoKind, KernelBuffer,
-    KernelLanguage, KernelOp, KernelTarget, KernelText, MergeRule, OptionSpec, PartialSum, PluginError,
-    QuantParams, QuantStats, RandomKey, Rounding, Scales, StatisticsWord, texts,
+    BufferRole, CodebookChoice, Config, Conventions, DType, Descriptor, Domain, Format, FormatSpec,
+    InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, KernelTarget, KernelText, MergeRule,
+    OptionSpec, PartialSum, PluginError, QuantParams, QuantStats, RandomKey, Rounding, Scales,
+    StatisticsWord, texts,
 };
 use common::named;
 
@@ -63,6 +64,9 @@ mod fault {
         FirstScale,
         FirstBlock,
         AnyMode,
+        EndlessMagnitude,
+        NoMagnitude,
+        ShortTable,
     );
 }
 use fault::*;
@@ -145,6 +149,22 @@ impl<const F: u32> Format for Mutant<F> {
 
     fn spec(&self) -> FormatSpec {
         if F == ShortSpec { FormatSpec::Table(vec![0.0; 100].into()) } else { self.sound.spec() }
+    }
+
+    fn conventions(&self) -> Conventions {
+        match F {
+            EndlessMagnitude | NoMagnitude => Conventions::default().with_magnitude(),
+            ShortTable => Conventions::default().choosing(CodebookChoice::LEAST_ERROR, [vec![0.0, 1.0]]),
+            _ => Conventions::default(),
+        }
+    }
+
+    fn magnitude(&self, block: &[f32]) -> Result<f32, PluginError> {
+        if F == NoMagnitude {
+            return self.sound.magnitude(block);
+        }
+        // An infinity is no number.
+        Ok(block.iter().fold(0.0, |most, x| most.max(x.abs())))
     }
 
     fn fake_quant(
@@ -268,7 +288,8 @@ fn without_a_fault_nothing_is_found() {
     for check in checks() {
         let verdict = (check.run)(subject);
         assert!(verdict.is_ok(), "{}: {verdict:?}", check.name);
-        assert_eq!(matches!(verdict, Ok(Verdict::Skipped(_))), check.name == "kernels", "{}", check.name);
+        let is_skipped = ["kernels", "magnitudes"].contains(&check.name);
+        assert_eq!(matches!(verdict, Ok(Verdict::Skipped(_))), is_skipped, "{}", check.name);
     }
 }
 
@@ -313,6 +334,13 @@ fn faults_of_parameters() {
     found::<FirstScale>(&["block_scales"], "blocks of 16, 2500 elements from element 0");
     found::<FirstBlock>(&["block_scales"], "600 elements from element 1");
     found::<AnyMode>(&["unknown_rounding"], "fake_quant takes rounding mode 4");
+}
+
+#[test]
+fn faults_of_blocks() {
+    found::<EndlessMagnitude>(&["magnitudes"], "and an infinity is inf, not a finite number above 0");
+    found::<NoMagnitude>(&["magnitudes"], "it has no magnitude of blocks");
+    found::<ShortTable>(&["spec"], "a table 1 of 2 values for 256 codes");
 }
 
 #[test]

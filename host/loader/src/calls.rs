@@ -51,6 +51,7 @@ calls! {
     Spec = "spec",
     Conventions = "conventions",
     FakeQuant = "fake_quant",
+    Magnitude = "magnitude",
     Encode = "encode",
     Decode = "decode",
     Kernel = "kernel",

@@ -1,9 +1,10 @@
-//! A format's codes and values: encode, decode, and the geometry its description implies; its kernels as text.
+//! A format's codes and values: encode, decode, and the geometry its description implies; the magnitudes that it gives
+//! blocks; its kernels as text.
 
 use altgrad_base::diagnostic::{Diagnostic, Fault};
 use altgrad_plugin_api::{
-    KernelOp, KernelTarget, KernelText, PluginError, QuantParams, Scales, TensorView, TensorViewMut,
-    ValueGrid,
+    ErrorKind, KernelOp, KernelTarget, KernelText, PluginError, QuantParams, Scales, TensorView,
+    TensorViewMut, ValueGrid,
 };
 
 use super::{FormatPlugin, calls::Call};
@@ -25,6 +26,24 @@ impl FormatPlugin {
         let mut decoded = vec![0.0; codes.len()];
         self.decode(&codes, &mut decoded, &Scales::ONE)?;
         Ok(decoded)
+    }
+
+    /// The magnitude of a block that its scale maps to the target; see [`altgrad_plugin_api::Format::magnitude`].
+    ///
+    /// # Errors
+    /// [`Fault::Run`]: the plugin failed, or its result is impossible.
+    pub fn magnitude(&self, block: &[f32]) -> Result<f32, Diagnostic> {
+        let shape = [block.len() as u64];
+        let call = || -> Result<f32, PluginError> {
+            let block = TensorView::new(block, &shape)?;
+            let found = self.object.call(Call::Magnitude, |object| object.magnitude(block)).into_result()?;
+            if found >= 0.0 && found.is_finite() {
+                return Ok(found);
+            }
+            let message = format!("its magnitude of a block is {found}, which is no finite number from 0");
+            Err(PluginError::new(ErrorKind::VALUE, message))
+        };
+        call().map_err(|error| self.identity.failure(Fault::Run, &error))
     }
 
     /// The value of every code, times the inverse of its block's scale; `dst` is as long as `codes`.

@@ -8,7 +8,7 @@ use std::{fmt, path::Path};
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{line_and_column, too_many_brackets};
 use altgrad_plugin_api::{
-    CodeLayout, Conventions, FormatSpec, InfinityCode, NanCode, PluginError, ValueGrid,
+    CodeLayout, CodebookChoice, Conventions, FormatSpec, InfinityCode, NanCode, PluginError, ValueGrid,
 };
 use serde::{
     Deserialize, Deserializer,
@@ -121,6 +121,19 @@ struct Table {
     amax_target: Option<Number>,
     #[serde(default)]
     thresholds: Option<Vec<Number>>,
+    #[serde(default)]
+    codebooks: Option<Vec<Vec<Number>>>,
+    #[serde(default)]
+    choice: Option<Choice>,
+    #[serde(default)]
+    zero_points: Option<Vec<Number>>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+enum Choice {
+    LeastError,
+    LargestScale,
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -220,7 +233,7 @@ impl Table {
             None => Conventions::default(),
         };
         let thresholds = self.thresholds.iter().flatten().map(|Number(threshold)| *threshold);
-        let conventions = scaled.turning_at(thresholds.collect());
+        let conventions = self.with_tables(scaled.turning_at(thresholds.collect()), &spec).map_err(named)?;
         let checked = ValueGrid::new(&spec).and_then(|grid| conventions.check(&grid));
         checked.map_err(|error: PluginError| named(error.message.into()))?;
         let (spec, by) = match spec {
@@ -238,8 +251,33 @@ impl Table {
             spec,
             conventions,
             functions: CFunctions::NONE,
+            magnitude: None,
             kernels: Vec::new(),
+            options: &[],
+            described: None,
         })
+    }
+
+    /// The conventions with the tables that blocks choose from.
+    fn with_tables(&self, conventions: Conventions, spec: &FormatSpec) -> Result<Conventions, String> {
+        let numbers = |numbers: &[Number]| numbers.iter().map(|Number(number)| *number).collect::<Vec<f32>>();
+        match (&self.codebooks, &self.zero_points, self.choice) {
+            (None, None, None) => Ok(conventions),
+            (Some(tables), None, choice) => {
+                let choice = match choice {
+                    None | Some(Choice::LeastError) => CodebookChoice::LEAST_ERROR,
+                    Some(Choice::LargestScale) => CodebookChoice::LARGEST_SCALE,
+                };
+                Ok(conventions.choosing(choice, tables.iter().map(|table| numbers(table))))
+            }
+            (None, Some(zeros), None) => {
+                let grid = ValueGrid::new(spec).map_err(|error| String::from(error.message))?;
+                let values: Vec<f32> = (0..grid.codes()).map(|code| grid.decode(code as u16)).collect();
+                Ok(conventions.shifted_by(&values, numbers(zeros)))
+            }
+            (Some(_), Some(_), _) => Err("`codebooks` and `zero_points` exclude each other".into()),
+            (None, _, Some(_)) => Err("`choice` is among `codebooks`, which it does not have".into()),
+        }
     }
 
     fn spec(&self) -> Result<FormatSpec, String> {

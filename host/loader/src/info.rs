@@ -12,7 +12,7 @@ use std::{
 
 use altgrad_base::{diagnostic::Diagnostic, files};
 use altgrad_config::{optimizer_keys, sink_keys};
-use altgrad_plugin_api::{BuildInfo, Descriptor, PluginKind};
+use altgrad_plugin_api::{BuildInfo, Descriptor, OptionDefault, OptionSpec, PluginKind, RStr};
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -184,7 +184,7 @@ pub fn check_descriptors(descriptors: &[Descriptor]) -> Result<(), Diagnostic> {
             let why = format!("the {what} of its {kind} `{id}` has control characters");
             return Err(refused(why, "write one line of text"));
         }
-        check_reach(kind, id, &options)?;
+        check_reach(descriptor, &options)?;
     }
     Ok(())
 }
@@ -209,9 +209,9 @@ fn has_controls(text: &str) -> bool {
     text.contains(char::is_control)
 }
 
-/// Refuses options that no run file can set: keys of the host, and options of formats, which are named with their
-/// variant only.
-fn check_reach(kind: PluginKind, id: &str, options: &[&str]) -> Result<(), Diagnostic> {
+/// Refuses options that no run file can set: keys of the host, and options of formats that names cannot give.
+fn check_reach(descriptor: &Descriptor, options: &[&str]) -> Result<(), Diagnostic> {
+    let (kind, id) = (descriptor.kind, descriptor.id.as_str());
     let of_the_host = match kind {
         PluginKind::OPTIMIZER => optimizer_keys(),
         PluginKind::SINK => sink_keys(),
@@ -222,10 +222,17 @@ fn check_reach(kind: PluginKind, id: &str, options: &[&str]) -> Result<(), Diagn
         let why = format!("its {kind} `{id}` has the option `{key}`, which is a key of the host");
         return Err(refused(why, format!("give it another name; the host's keys of the table: {keys}")));
     }
-    let other = options.iter().find(|option| kind == PluginKind::FORMAT && **option != "variant");
-    other.map_or(Ok(()), |other| {
-        let why = format!("its format `{id}` has the option `{}`", other.escape_debug());
-        Err(refused(why, "a run file names formats as NAME or NAME:VARIANT: their only option is `variant`"))
+    let breaks_name = |text: &RStr<'_>| text.contains([',', '=']);
+    let cannot_be_named = |option: &&OptionSpec| {
+        matches!(option.default, OptionDefault::TextList(_))
+            || breaks_name(&option.name)
+            || option.choices.iter().any(breaks_name)
+    };
+    let mut of_formats = descriptor.options.iter().filter(|_| kind == PluginKind::FORMAT);
+    of_formats.find(cannot_be_named).map_or(Ok(()), |other| {
+        let why = format!("its format `{id}` has the option `{}`", other.name.escape_debug());
+        let hint = "a run file names formats as NAME:KEY=VALUE,KEY=VALUE: no lists, no `,` and no `=`";
+        Err(refused(why, hint))
     })
 }
 
@@ -236,7 +243,7 @@ fn short(text: &str) -> &str {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use altgrad_plugin_api::OptionSpec;
+    use altgrad_plugin_api::texts;
 
     use super::*;
 
@@ -244,7 +251,8 @@ mod tests {
     fn options_that_no_run_file_reaches_are_refused() {
         const EVERY: [OptionSpec; 1] = [OptionSpec::integer("every", 1)];
         const GROUP: [OptionSpec; 2] = [OptionSpec::float("momentum", 0.9), OptionSpec::text("match", "")];
-        const MODE: [OptionSpec; 2] = [OptionSpec::text("variant", ""), OptionSpec::text("mode", "")];
+        const MODE: [OptionSpec; 2] = [OptionSpec::text("variant", ""), OptionSpec::text_list("modes", &[])];
+        const ODD: [OptionSpec; 1] = [OptionSpec::text("kind", "a").choices(texts!["a", "b=c"])];
         let (sink, optimizer) = (Descriptor::sink("a", "1", "x"), Descriptor::optimizer("a", "1", "x"));
         let format = Descriptor::format("A", "1", "x");
         let said = |descriptor: Descriptor| match check_descriptors(&[descriptor]) {
@@ -254,7 +262,8 @@ mod tests {
         assert_eq!(said(sink.options(&EVERY)), "sink `a` has the option `every`, which is a key of the host");
         let taken = "optimizer `a` has the option `match`, which is a key of the host";
         assert_eq!(said(optimizer.options(&GROUP)), taken);
-        assert_eq!(said(format.options(&MODE)), "format `A` has the option `mode`");
+        assert_eq!(said(format.options(&MODE)), "format `A` has the option `modes`");
+        assert_eq!(said(format.options(&ODD)), "format `A` has the option `kind`");
         assert_eq!(said(sink.options(&GROUP)) + &said(optimizer.options(&EVERY)), "");
         assert_eq!(said(format.options(&MODE[..1])), "");
     }

@@ -13,6 +13,7 @@ use altgrad_plugin_api::{
         FormatObject, OptimizerObject, SinkObject,
         stable::std_types::{RResult, RSlice, RSliceMut, RVec},
     },
+    format_config, format_id,
     sink::{Histogram, Metric},
 };
 
@@ -205,33 +206,41 @@ impl fmt::Debug for FormatPlugin {
 }
 
 impl FormatPlugin {
-    /// Makes the format that a run file names at `key`: `NAME` or `NAME:VARIANT`.
+    /// Makes the format that a run file names at `key`: `NAME`, `NAME:VARIANT` or `NAME:KEY=VALUE,KEY=VALUE`.
     ///
     /// # Errors
-    /// The name or its variant is unknown, or the plugin refuses.
+    /// The name is unknown, an option is unknown or wrong, or the plugin refuses.
     pub fn make(registry: &Registry, key: &str, name: &str) -> Result<Self, KeyedDiagnostic> {
         let keyed = |diagnostic: Diagnostic| (key.to_string(), diagnostic);
         let name = altgrad_config::native_format(name);
-        let (id, variant) = name.split_once(':').map_or((name, None), |(id, variant)| (id, Some(variant)));
+        let id = format_id(name);
         let descriptor = registry.describe(PluginKind::FORMAT, id).map_err(|mut diagnostic| {
             diagnostic.message = format!("{} at `{key}`", diagnostic.message);
             keyed(diagnostic)
         })?;
-        let given = variant.map(|variant| ("variant".to_string(), ConfigValue::Text(variant.into())));
-        let config = Config::resolve(&descriptor.options, given).map_err(|fault| {
-            let why = if fault.unknown {
-                "has no variants".to_string()
-            } else {
-                format!("variant {}", fault.message)
-            };
-            let hint = format!("write `{id}` for the default variant");
-            keyed(Diagnostic::config(format!("format `{name}` at `{key}`: {id} {why}")).hint(hint))
-        })?;
+        let config = format_config(&descriptor.options, name).map_err(
+            |OptionFault { key: option, message, unknown }| {
+                let why = match option.as_str() {
+                    "variant" if unknown => "has no variants".to_string(),
+                    _ if unknown => format!("has no option `{option}`"),
+                    _ => format!("{option} {message}"),
+                };
+                let options: Vec<&str> =
+                    descriptor.options.iter().map(|option| option.name.as_str()).collect();
+                let hint = match options.iter().any(|name| *name != "variant") {
+                    true => {
+                        format!("write `{id}` for the default options; its options: {}", options.join(", "))
+                    }
+                    false => format!("write `{id}` for the default variant"),
+                };
+                keyed(Diagnostic::config(format!("format `{name}` at `{key}`: {id} {why}")).hint(hint))
+            },
+        )?;
         let found = registry.load(PluginKind::FORMAT, (id, name), &toml::Table::new()).map_err(keyed)?;
         let identity = Identity::new(&found, name);
         let made = identity.make(|| found.library.format_object(id, &config));
-        // A format's only option is its variant.
-        let object = identity.make_failure(made, variant.map(|_| key)).map_err(keyed)?;
+        // Without options a refusal is the plugin's fault.
+        let object = identity.make_failure(made, (id != name).then_some(key)).map_err(keyed)?;
         let spec = object.call(Call::Spec, |object| object.spec().into_result());
         let spec = identity.make_failure(spec, None).map_err(keyed)?;
         let conventions = object.call(Call::Conventions, |object| object.conventions().into_result());

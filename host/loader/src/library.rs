@@ -130,7 +130,7 @@ impl LoadedLibrary {
     pub fn format_object(&self, id: &str, config: &Config) -> Result<FormatObject, PluginError> {
         match &self.exports {
             Exports::Rust(module) => (module.make_format())(id.into(), config).into_result(),
-            Exports::C(plugins) => plugins.format(id),
+            Exports::C(plugins) => plugins.format(id, config),
         }
     }
 

@@ -90,6 +90,7 @@ pub trait FormatAbi: Send + Sync {
         dst: TensorViewMut<'_>,
         scales: &Scales<'_>,
     ) -> RResult<(), PluginError>;
+    fn magnitude(&self, block: TensorView<'_>) -> RResult<f32, PluginError>;
     #[sabi(last_prefix_field)]
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> RResult<ROption<KernelText>, PluginError>;
 }

@@ -16,8 +16,8 @@ use crate::{
 pub trait Format: Send + Sync + Sized + 'static {
     /// Name, version, options.
     ///
-    /// A run file may write `NAME:VARIANT`; the host then sets the text option `variant`, which a
-    /// format with variants declares with its choices.
+    /// A run file sets options in the name of the format: `NAME:KEY=VALUE,KEY=VALUE`. `NAME:TEXT` sets the text option
+    /// `variant`.
     const DESCRIPTOR: Descriptor;
 
     /// Makes an instance from complete, range-checked options. `[main-thread]`
@@ -29,12 +29,27 @@ pub trait Format: Send + Sync + Sized + 'static {
     /// The values of the codes. `[main-thread]`
     fn spec(&self) -> FormatSpec;
 
-    /// The target of scales, and the thresholds of rounding to nearest. `[main-thread]`
+    /// The target of scales, the thresholds of rounding to nearest, and the tables and magnitudes of blocks. The host
+    /// derives all else from them; the functions below round to the values of [`Self::spec`]. `[main-thread]`
     ///
     /// The default suits formats with the same precision over their range: amax becomes the largest value, and rounding
     /// to nearest uses midpoints.
     fn conventions(&self) -> Conventions {
         Conventions::default()
+    }
+
+    /// For a format that declares [`Conventions::has_magnitude`]: the magnitude of a block that its scale maps to the
+    /// target, in place of the largest. Elements beyond it saturate.
+    ///
+    /// The result is finite and at least 0; it is above 0 if an element is finite and not 0. NaN and infinities among
+    /// the elements count for nothing. Shape: `block` `[n]` f32, n above 0, in the order of the block's lines; borrowed
+    /// for the call. `[any-thread]`
+    ///
+    /// # Errors
+    /// The reason why there is no magnitude: the run ends.
+    fn magnitude(&self, block: &[f32]) -> Result<f32, PluginError> {
+        let _ = block;
+        Err(PluginError::unsupported("it has no magnitude of blocks"))
     }
 
     /// Rounds `src` to the format's grid and writes real values (not codes) to `dst`:

@@ -110,7 +110,7 @@ pub enum Decision {
 /// [`CastError`]: the cast is refused.
 pub fn prove(cast: &Cast, grid: &Grid) -> Result<Vec<(Property, Decision)>, CastError> {
     cast.check(grid)?;
-    if cast.needs_matrix() {
+    if cast.needs_matrix() || grid.own_blocks().are_any() {
         let covered = "casts of the whole matrix are not covered".to_owned();
         let undecided = Decision::Undecided { covered, proved_within: None };
         return Ok(Property::ALL.into_iter().map(|property| (property, undecided.clone())).collect());

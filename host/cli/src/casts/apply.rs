@@ -1,11 +1,8 @@
 //! `casts apply`: raw little-endian f32 in; values, codes and scales out.
 
-use std::{path::PathBuf, process::ExitCode, str::FromStr};
+use std::{path::PathBuf, process::ExitCode, str::FromStr, sync::Arc};
 
-use altgrad_base::{
-    diagnostic::{Diagnostic, Fault},
-    eprintln, println,
-};
+use altgrad_base::{diagnostic::Diagnostic, eprintln, println};
 use altgrad_casts::{Applied, Axis, BlockGrid, CastError, Centered, Grid, Shape};
 use altgrad_config::{
     DeviceChoice, Source,
@@ -14,6 +11,7 @@ use altgrad_config::{
 use altgrad_engine::{
     debug::quantize::{CastInput, apply_cast},
     device::ComputeDevice,
+    quant::grid,
 };
 use altgrad_plugin_api::{QuantParams, RandomKey};
 use clap::{Args, ValueEnum};
@@ -118,8 +116,8 @@ pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, Diagnostic> {
         .folder
         .format_at("format", &section.format)
         .map_err(|error| error.at(source.locate("format")))?;
-    let grid = Grid::new(&format.spec, &format.conventions)
-        .map_err(|error| format.identity.failure(Fault::Plugin, &error))?;
+    let format = Arc::new(format);
+    let grid = grid(&format)?;
     let cast = section.cast();
     cast.check(&grid).map_err(|error| refusal(&error, &source))?;
     args.refuse_files(&grid, &section)?;
@@ -142,7 +140,9 @@ pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, Diagnostic> {
         let encode = |scaled: &[f32], rounding| {
             format.encode(scaled, &QuantParams { rounding, key, ..QuantParams::IDENTITY })
         };
+        let of_tables = cast.codes_of_tables(&grid, &prepared, &key);
         let codes = match words(!of_scales) {
+            _ if let Some(codes) = of_tables.map_err(|error| refusal(&error, &source))? => Ok(codes),
             Some(words) => cast.codes_by(&grid, prepared.scaled(), words, encode),
             None => cast.codes(&grid, prepared.scaled(), &key, encode),
         }?;

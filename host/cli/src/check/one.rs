@@ -15,7 +15,7 @@ use altgrad_conformance::{
     subject_names,
 };
 use altgrad_loader::{LibraryInfo, LoadedLibrary, instance::config_value, notes::Notes};
-use altgrad_plugin_api::{Config, ConfigValue, ErrorKind, PluginError, PluginKind};
+use altgrad_plugin_api::{Config, ConfigValue, ErrorKind, PluginError, PluginKind, format_id};
 use clap::Args;
 
 use super::{
@@ -125,7 +125,7 @@ fn put_through(
     [kind, plugin, check]: [&str; 3],
     args: &OneArgs,
 ) -> Result<Answer, String> {
-    let id = plugin.split(':').next().unwrap_or(plugin).to_string();
+    let id = format_id(plugin).to_string();
     let found =
         library.info.descriptors.iter().find(|found| found.kind.to_string() == kind && found.id == id);
     let descriptor = found.copied().ok_or_else(|| format!("the library has no {kind} `{id}`"))?;

@@ -9,6 +9,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use altgrad_base::{diagnostic::Diagnostic, eprintln, println};
 use altgrad_config::PluginsSection;
+use altgrad_conformance::subject_names;
 use altgrad_loader::{FormatPlugin, Registry, registry};
 use altgrad_plugin_api::{PluginKind, ValueGrid};
 use clap::{Args, Subcommand};
@@ -68,7 +69,7 @@ impl FolderArgs {
 /// `altgrad-host formats table`.
 #[derive(Debug, Args)]
 pub(super) struct TableArgs {
-    /// The format, such as `E5M2`, or `E3M4:ieee` with a variant.
+    /// The format, such as `E5M2`, or with options: `E3M4:ieee`.
     name: String,
     /// Prints JSON: name, bits, and a list of code, f32 bits and value (null if it is not finite).
     #[arg(long)]
@@ -96,7 +97,7 @@ fn list(args: &FolderArgs) -> Result<ExitCode, Diagnostic> {
     if table.width() != Some(0) {
         table.set_content_arrangement(ContentArrangement::Dynamic);
     }
-    table.set_header(["format", "bits", "smallest > 0", "largest", "variants", "description"]);
+    table.set_header(["format", "bits", "smallest > 0", "largest", "options", "description"]);
     let mut refused = Vec::new();
     for name in registry.names(PluginKind::FORMAT) {
         match row(&registry, name) {
@@ -116,9 +117,10 @@ fn row(registry: &Registry, name: &str) -> Result<[String; 6], Diagnostic> {
     let descriptor = registry.describe(PluginKind::FORMAT, name)?;
     let format = FormatPlugin::make(registry, "NAME", name).map_err(|(_, error)| error)?;
     let values = format.values()?;
-    let variants = descriptor.options.iter().filter(|option| option.name == "variant");
-    let choices = variants.flat_map(|option| option.choices).map(|choice| choice.as_str());
-    let choices: Vec<&str> = choices.filter(|choice| !choice.is_empty()).collect();
+    let choices: Vec<String> = subject_names(descriptor)
+        .iter()
+        .filter_map(|name| Some(name.split_once(':')?.1.to_owned()))
+        .collect();
     Ok([
         name.to_string(),
         values.codes().ilog2().to_string(),

@@ -21,7 +21,7 @@ use crate::raw_f32;
 /// `altgrad-host formats quantize`.
 #[derive(Debug, Args)]
 pub(crate) struct QuantizeArgs {
-    /// The format, such as `E5M2`, or `E3M4:ieee` with a variant.
+    /// The format, such as `E5M2`, or with options: `E3M4:ieee`.
     name: String,
     /// Rounding mode.
     #[arg(long, default_value_t = RoundingChoice::NearestEven,

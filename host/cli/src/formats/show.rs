@@ -17,7 +17,7 @@ const MOST_CODES: usize = 256;
 /// `altgrad-host formats show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// The format, such as `E5M2`, or `E3M4:ieee` with a variant.
+    /// The format, such as `E5M2`, or with options: `E3M4:ieee`.
     name: String,
     /// Also draws spacing over magnitude into this file, with logarithmic axes.
     #[arg(long, value_name = "FILE")]

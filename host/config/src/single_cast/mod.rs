@@ -30,7 +30,7 @@ use super::tables::table;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CastSection {
-    /// The format, `NAME` or `NAME:VARIANT`.
+    /// The format, `NAME`, `NAME:VARIANT` or `NAME:KEY=VALUE,KEY=VALUE`.
     pub format: String,
     /// Rounding of scaled elements. Default: to nearest, ties to even.
     #[serde(default = "nearest_even")]

@@ -6,7 +6,7 @@ use altgrad_plugin_api::{
     PluginKind, ValueGrid, texts,
 };
 
-use crate::{CheckResult, Oracle, Subject, Verdict, subject::said, subject_names};
+use crate::{CheckResult, Oracle, Subject, Verdict, allowed_values::allowed_values, subject::said};
 
 pub(crate) fn descriptor(subject: &Subject) -> CheckResult {
     described(subject.descriptor(), PluginKind::FORMAT)
@@ -86,20 +86,6 @@ fn no_panic(
     }
 }
 
-/// The choices and limits of an option.
-pub(crate) fn allowed_values(option: &OptionSpec) -> Vec<ConfigValue> {
-    let limits = [option.min, option.max].into_iter().filter(|limit| limit.is_finite());
-    match option.default {
-        OptionDefault::Bool(_) => vec![ConfigValue::Bool(false), ConfigValue::Bool(true)],
-        OptionDefault::Integer(_) => limits.map(|limit| ConfigValue::Integer(limit as i64)).collect(),
-        OptionDefault::Float(_) => limits.map(ConfigValue::Float).collect(),
-        OptionDefault::Text(_) => {
-            option.choices.iter().map(|&choice| ConfigValue::Text(choice.into())).collect()
-        }
-        OptionDefault::TextList(_) => Vec::new(),
-    }
-}
-
 /// Values no sensible option allows.
 fn impossible_values(option: &OptionSpec) -> Vec<ConfigValue> {
     match option.default {
@@ -121,9 +107,6 @@ fn impossible_values(option: &OptionSpec) -> Vec<ConfigValue> {
 }
 
 pub(crate) fn spec(subject: &Subject) -> CheckResult {
-    if !subject_names(subject.descriptor()).iter().any(|name| name == subject.name()) {
-        return Err(format!("`{}` is not one of the format's names", subject.name()));
-    }
     // Tables may hold NaN, which is unequal to itself: compared as decode tables.
     let described = || -> Result<(Vec<u32>, Conventions), String> {
         let instance = subject.instance()?;

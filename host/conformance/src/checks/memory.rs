@@ -84,7 +84,13 @@ impl Call<'_> {
         announce(&what("decode"));
         let codes = Guarded::locked(&codes, self.place).map_err(no_memory)?;
         let called = self.instance.decode(codes.get(), dst.get_mut(), &params.scales);
-        called.map_err(|error| said(&what("decode"), &error))
+        called.map_err(|error| said(&what("decode"), &error))?;
+        if src.is_empty() || !self.instance.conventions()?.has_magnitude {
+            return Ok(());
+        }
+        announce(&what("magnitude"));
+        let found = self.instance.magnitude(locked.get());
+        found.map(drop).map_err(|error| said(&what("magnitude"), &error))
     }
 
     fn params<'p>(&self, pairs: &'p [[f32; 2]]) -> QuantParams<'p> {

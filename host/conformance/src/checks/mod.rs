@@ -6,6 +6,7 @@ pub(crate) mod fuzz;
 pub(crate) mod identity;
 pub(crate) mod kernels;
 pub(crate) mod laws;
+pub(crate) mod magnitudes;
 pub(crate) mod memory;
 pub(crate) mod order;
 pub(crate) mod random;

@@ -3,7 +3,7 @@
 use altgrad_plugin_api::ConfigValue;
 
 use super::{WITH_OPTIONS, checks, subject::OptimizerSubject};
-use crate::{CheckResult, Verdict, checks::identity::allowed_values, run_named};
+use crate::{CheckResult, Verdict, allowed_values::allowed_values, run_named};
 
 /// Checks of updates by a choice that an author declares.
 const OF_CHOICES: &[&str] =

@@ -3,7 +3,7 @@
 use altgrad_plugin_api::{ConfigValue, ErrorKind};
 
 use super::{SinkSubject, calls::life, resume::resume};
-use crate::{CheckResult, Verdict, checks::identity::allowed_values, subject::said};
+use crate::{CheckResult, Verdict, allowed_values::allowed_values, subject::said};
 
 /// Every choice and limit of an option, the others as the subject has them. A sink may refuse to be made or opened with
 /// it.

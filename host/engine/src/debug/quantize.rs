@@ -70,7 +70,7 @@ pub struct CastInput {
 /// # Errors
 /// The format does not run on the device, or a call failed.
 pub fn apply_cast(
-    format: FormatPlugin,
+    format: Arc<FormatPlugin>,
     rule: &Cast,
     input: CastInput,
     key: RandomKey,
@@ -92,15 +92,15 @@ pub fn apply_cast(
 
 /// The parameters of a cast of a matrix of this many rows and columns.
 fn cast_params(
-    format: FormatPlugin,
+    format: Arc<FormatPlugin>,
     rule: &Cast,
     shape: [usize; 2],
     key: RandomKey,
     device: &ComputeDevice,
 ) -> Result<CastParams, Diagnostic> {
     let ((rounding, _), arithmetic) = (mode(rule.rounding), arithmetic(rule));
-    check_device(rule, device)?;
-    let format = open(rule, Arc::new(format), device, &modes(rule).collect::<Vec<_>>())?;
+    check_device(rule, &format, device)?;
+    let format = open(rule, format, device, &modes(rule).collect::<Vec<_>>())?;
     let (group, tile) = groups(rule.block, shape, Role::Weight);
     let scaling = match rule.block {
         Block::None => Scaling::None,

@@ -63,7 +63,9 @@ impl CastParams {
             ScaleSource::Dynamic(rule) => rule.scaling,
             ScaleSource::Fixed(_) => altgrad_casts::Scaling::default(),
         };
-        if self.center.is_none() && !scaling.needs_matrix() {
+        let is_scaled = matches!(self.quant.scale, ScaleSource::Dynamic(_));
+        let own_blocks = is_scaled && self.quant.format.plugin().conventions.has_own_blocks();
+        if self.center.is_none() && !scaling.needs_matrix() && !own_blocks {
             return None;
         }
         let block = match (self.quant.scale, self.arrangement) {

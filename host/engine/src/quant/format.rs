@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use altgrad_casts::nearest_bf16;
+use altgrad_casts::{Grid, nearest_bf16};
 use altgrad_plugin_api::{PluginError, QuantParams, QuantStats as FormatStats, ValueGrid};
 use parking_lot::Mutex;
 
@@ -90,6 +90,14 @@ impl DeviceFormat {
         self.plugin.conventions.target(&self.values)
     }
 
+    /// The format as casts on the CPU need it, with the plugin's function for magnitudes of blocks.
+    ///
+    /// # Errors
+    /// The plugin's description is impossible.
+    pub fn grid(&self) -> Result<Grid, Diagnostic> {
+        grid(&self.plugin)
+    }
+
     /// The value of every code, by code. Empty if encoding and decoding a rounded value does not return it, as in a
     /// format without codes.
     #[must_use]
@@ -160,6 +168,18 @@ impl DeviceFormat {
     pub(super) fn failure(&self, error: &PluginError) -> Diagnostic {
         self.plugin.identity.failure(Fault::Run, error)
     }
+}
+
+/// The format of a plugin as casts on the CPU need it, with the plugin's function for magnitudes of blocks.
+///
+/// # Errors
+/// The plugin's description is impossible.
+pub fn grid(plugin: &Arc<FormatPlugin>) -> Result<Grid, Diagnostic> {
+    let grid = Grid::new(&plugin.spec, &plugin.conventions)
+        .map_err(|error| plugin.identity.failure(Fault::Plugin, &error))?;
+    let plugin = plugin.clone();
+    let magnitude = move |block: &[f32]| plugin.magnitude(block).map_err(|error| error.message);
+    Ok(grid.with_magnitude(Arc::new(magnitude)))
 }
 
 /// The value of every code, if encoding a rounded value and decoding it returns the value: tested on values between all

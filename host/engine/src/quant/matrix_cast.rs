@@ -1,9 +1,9 @@
 //! Casts that need the whole matrix: means, outer blocks, microexponents, scales that are rounded at random or
-//! corrected, nested scales. They are computed on the CPU, by [`altgrad_casts`] alone; the setup refuses them on other
-//! devices.
+//! corrected, nested scales, blocks that the format chooses. They are computed on the CPU, by [`altgrad_casts`] alone;
+//! the setup refuses them on other devices.
 
-use altgrad_base::diagnostic::{Diagnostic, Fault};
-use altgrad_casts::{Axis, Cast, Centered, Grid, Shape};
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_casts::{Axis, Cast, Centered, Shape};
 use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::{QuantParams, QuantStats as FormatStats, RandomKey, Scales};
 use rayon::prelude::*;
@@ -46,13 +46,15 @@ fn applied(
     key: &RandomKey,
 ) -> Result<Results<FormatStats>, Diagnostic> {
     let plugin = params.format.plugin();
-    let grid = Grid::new(&plugin.spec, &plugin.conventions)
-        .map_err(|error| plugin.identity.failure(Fault::Plugin, &error))?;
+    let grid = params.format.grid()?;
     let refused = |error: altgrad_casts::CastError| Diagnostic::run(error.to_string()).hint(error.hint());
     let prepared = cast.prepare(&grid, values, shape, Axis::Rows, key).map_err(refused)?;
-    let codes = cast.codes(&grid, prepared.scaled(), key, |scaled, rounding| {
-        codes(plugin, scaled, &QuantParams { scales: Scales::ONE, rounding, key: *key })
-    })?;
+    let codes = match cast.codes_of_tables(&grid, &prepared, key).map_err(refused)? {
+        Some(codes) => codes,
+        None => cast.codes(&grid, prepared.scaled(), key, |scaled, rounding| {
+            codes(plugin, scaled, &QuantParams { scales: Scales::ONE, rounding, key: *key })
+        })?,
+    };
     let pairs = prepared.pairs().collect();
     let applied = prepared.finish(&grid, codes).map_err(refused)?;
     if let Some(histogram) = &params.histogram {

@@ -81,7 +81,7 @@ mod zeroed_mass;
 pub use arrangement::Arrangement;
 pub use cast::{CastParams, Rotation, cast};
 pub use fake_quant::{FakeQuantOutput, fake_quant};
-pub use format::DeviceFormat;
+pub use format::{DeviceFormat, grid};
 pub use histogram::{HistogramCollector, SiteHistogram};
 pub use limited::AddendLayout;
 pub use params::{Arithmetic, FakeQuantParams};

@@ -188,7 +188,8 @@ impl TensorQuantizer {
     /// history is that before the tensor's step.
     #[must_use]
     pub fn scale_for(&self, amax: f32, history: &History) -> Option<f32> {
-        if !self.has_one_scale() || matches!(self.scaling, Scaling::Stored { .. }) {
+        let is_of_amax = !self.format.plugin().conventions.has_own_blocks();
+        if !self.has_one_scale() || !is_of_amax || matches!(self.scaling, Scaling::Stored { .. }) {
             return None;
         }
         match self.scale(history) {
@@ -250,7 +251,8 @@ impl TensorQuantizer {
     /// times one factor for each block.
     #[must_use]
     pub fn needs_matrix(&self) -> bool {
-        let of_scales = matches!(self.scale(&History::default()), ScaleSource::Dynamic(rule) if rule.scaling.needs_matrix());
+        let of_format = self.format.plugin().conventions.has_own_blocks();
+        let of_scales = matches!(self.scale(&History::default()), ScaleSource::Dynamic(rule) if of_format || rule.scaling.needs_matrix());
         self.center.is_some() || of_scales
     }
 

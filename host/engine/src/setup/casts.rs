@@ -88,22 +88,39 @@ pub(crate) fn open(
 
 /// True if the CPU rounds for a cast on every device.
 pub(super) fn is_on_host(cast: &altgrad_casts::Cast, plugin: &FormatPlugin) -> Result<bool, Diagnostic> {
-    Ok(cast.needs_matrix() || !arithmetic(cast).has_kernels(&plugin.values()?))
+    Ok(needs_matrix(cast, plugin) || !arithmetic(cast).has_kernels(&plugin.values()?))
+}
+
+/// True if a cast to a format needs the whole matrix, so that the CPU alone computes it.
+fn needs_matrix(cast: &altgrad_casts::Cast, plugin: &FormatPlugin) -> bool {
+    cast.needs_matrix() || has_own_blocks(cast, plugin)
+}
+
+/// True if the format chooses tables or magnitudes of the cast's blocks.
+fn has_own_blocks(cast: &altgrad_casts::Cast, plugin: &FormatPlugin) -> bool {
+    cast.block != Block::None && plugin.conventions.has_own_blocks()
 }
 
 /// Refuses a cast that needs the whole matrix on a device other than the CPU.
 ///
 /// # Errors
 /// That refusal, without a place.
-pub(crate) fn check_device(cast: &altgrad_casts::Cast, device: &ComputeDevice) -> Result<(), Diagnostic> {
-    if !cast.needs_matrix() || device.label == "cpu" {
+pub(crate) fn check_device(
+    cast: &altgrad_casts::Cast,
+    plugin: &FormatPlugin,
+    device: &ComputeDevice,
+) -> Result<(), Diagnostic> {
+    if !needs_matrix(cast, plugin) || device.label == "cpu" {
         return Ok(());
     }
-    let message = format!(
-        "{} does not compute casts with a center, outer blocks, microexponents, random or corrected scales, or nested scales",
-        device.label
-    );
-    Err(Diagnostic::config(message).hint("set run.device = \"cpu\", or use a cast without these keys"))
+    let what = match has_own_blocks(cast, plugin) {
+        true => "formats that choose tables or magnitudes of blocks",
+        false => {
+            "casts with a center, outer blocks, microexponents, random or corrected scales, or nested scales"
+        }
+    };
+    let message = format!("{} does not compute {what}", device.label);
+    Err(Diagnostic::config(message).hint("set run.device = \"cpu\", or use another cast"))
 }
 
 /// The axis of the mean over tokens of an operand as it is rounded, with the contraction as its last axis.
@@ -182,6 +199,7 @@ pub(super) fn check_blocks(
 pub(super) fn check_extents(
     resolved: &ResolvedCast,
     cast: &altgrad_casts::Cast,
+    plugin: &FormatPlugin,
     group: Option<usize>,
     role: Role,
 ) -> Result<(), KeyedDiagnostic> {
@@ -206,6 +224,13 @@ pub(super) fn check_extents(
     }
     let has_estimator = [Role::Weight, Role::Activation].contains(&role);
     let clips = has_estimator && resolved.fields.ste == Some(SteChoice::Clipped);
+    if clips && has_own_blocks(cast, plugin) {
+        let message = format!(
+            "`{}` chooses tables or magnitudes of blocks, which excludes ste = \"clipped\"",
+            plugin.identity.name
+        );
+        return Err((resolved.key.clone(), Diagnostic::config(message).hint("set ste = \"identity\"")));
+    }
     if clips && group.is_some() && !cast.scaling.microexponents.is_empty() {
         let key = resolved.key_of("scaling.microexponents");
         let message = format!(
@@ -229,6 +254,12 @@ pub(super) fn scaling(
     let scaling = altgrad_casts::Scaling { amax: None, ..cast.scaling };
     let rule = ScaleRule { range, scaling, group };
     let is_rms = matches!(scaling.rule, Rule::Rms { .. });
+    if amax != AmaxChoice::Dynamic && has_own_blocks(cast, format.plugin()) {
+        let key = resolved.key_of("scaling.amax");
+        let message =
+            format!("`{key}` = \"{amax}\" excludes a format that chooses tables or magnitudes of blocks");
+        return Err((key, Diagnostic::config(message).hint("set amax = \"dynamic\"")));
+    }
     let has_blocks =
         cast.block != Block::None && (group.is_some() && !scaling.tensor || scaling.outer.is_some());
     if amax != AmaxChoice::Dynamic && (is_rms || has_blocks || cast.center.is_some()) {

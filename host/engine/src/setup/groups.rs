@@ -114,6 +114,13 @@ fn storage(choice: &StateStorage, key: &str, registry: &Registry) -> Result<Stat
     };
     let key = format!("{key}.format");
     let format = FormatPlugin::make(registry, &key, &codes.format)?;
+    if format.conventions.has_own_blocks() {
+        let message = format!(
+            "`{key}`: `{}` chooses tables or magnitudes of blocks, which states do not",
+            codes.format
+        );
+        return Err((key, Diagnostic::config(message).hint("name another format, or bf16")));
+    }
     let values = format.values().map_err(|error| (key.clone(), error))?;
     if values.codes() > 256 {
         let message =

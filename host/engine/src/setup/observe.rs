@@ -128,7 +128,7 @@ fn assumed(
         )
     })?;
     // Kernels multiply by scales.
-    casts::check_device(&cast, device).map_err(|error| (key.clone(), error))?;
+    casts::check_device(&cast, &plugin, device).map_err(|error| (key.clone(), error))?;
     let format = casts::open(&cast, plugin, device, &casts::modes(&cast).collect::<Vec<_>>());
     Ok(Assumed { name: label, format: format.map_err(|error| (key, error))?, cast })
 }

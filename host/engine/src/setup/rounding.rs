@@ -326,11 +326,19 @@ impl Builder<'_> {
         }
         let arithmetic = casts::arithmetic(&cast);
         let format = self.format(name, &resolved.key, &cast)?;
-        casts::check_device(&cast, self.device).map_err(|error| (resolved.key.clone(), error))?;
+        if is_stored && format.plugin().conventions.has_own_blocks() {
+            let message = format!(
+                "`{name}` chooses tables or magnitudes of blocks: it is not for weights without master weights"
+            );
+            let error = Diagnostic::config(message).hint("set quant.master_weights = \"fp32\"");
+            return Err((resolved.key.clone(), error));
+        }
+        casts::check_device(&cast, format.plugin(), self.device)
+            .map_err(|error| (resolved.key.clone(), error))?;
         let center = casts::center(resolved, &cast, role)?;
         casts::check_fields(resolved, &cast, &format)?;
         let (group, tile) = casts::groups(cast.block, shape.of(role), role);
-        casts::check_extents(resolved, &cast, group, role)?;
+        casts::check_extents(resolved, &cast, format.plugin(), group, role)?;
         if let Some(block) = tile.or(group.map(|group| [1, group])) {
             let check = |shape: LayerShape| {
                 casts::check_blocks(resolved, &cast, format.values(), block, shape.of(role))

@@ -220,6 +220,14 @@ impl FormatAbi for Instance {
         call().into()
     }
 
+    fn magnitude(&self, block: TensorView<'_>) -> RResult<f32, PluginError> {
+        let call = || {
+            let missing = || PluginError::unsupported("it has no magnitude of blocks");
+            self.format.magnitude_of(block.as_slice::<f32>()?).ok_or_else(missing)?
+        };
+        call().into()
+    }
+
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> RResult<ROption<KernelText>, PluginError> {
         let fits = |kernel: &&CKernel| {
             let text = &kernel.text;

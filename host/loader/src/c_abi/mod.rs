@@ -73,7 +73,9 @@ impl CExports {
 
     pub(super) fn descriptors(&self) -> Vec<Descriptor> {
         let formats = self.formats.iter();
-        let formats = formats.map(|format| Descriptor::format(format.id, format.version, format.summary));
+        let formats = formats.map(|format| {
+            Descriptor::format(format.id, format.version, format.summary).options(format.options)
+        });
         let optimizers = self.optimizers.iter().map(|optimizer| optimizer.descriptor);
         let all = formats.chain(optimizers).chain(self.sinks.iter().map(|sink| sink.descriptor));
         let mut all: Vec<Descriptor> = all.collect();
@@ -84,11 +86,13 @@ impl CExports {
     /// An instance of a format.
     ///
     /// # Errors
-    /// The format does not exist, its `decode` failed, or its description is impossible.
-    pub(super) fn format(&self, id: &str) -> Result<FormatObject, PluginError> {
+    /// The format does not exist, refuses the options, its `decode` failed, or its description is impossible.
+    pub(super) fn format(&self, id: &str, config: &Config) -> Result<FormatObject, PluginError> {
         let format = self.formats.iter().find(|format| format.id == id);
         let format = format.ok_or_else(|| missing("format", id))?;
-        let instance = format::Instance::new(format.clone(), spec(format)?)?;
+        let format = Arc::new(format.with_options(config)?);
+        let spec = spec(&format)?;
+        let instance = format::Instance::new(format, spec)?;
         Ok(FormatAbi_TO::from_value(instance, TD_Opaque))
     }
 

@@ -166,7 +166,7 @@ impl Drop for CInstance {
 }
 
 /// The declared options; they are never freed, as a library's are not.
-fn options(first: *const COption, count: u32) -> Result<&'static [OptionSpec], TableFault> {
+pub(super) fn options(first: *const COption, count: u32) -> Result<&'static [OptionSpec], TableFault> {
     let all = array(first, counted(count, "options")?, "its options")?;
     let spec = |option: &COption| {
         let (name, help) = (text(option.name, "name")?, text(option.help, "help")?);
@@ -354,9 +354,25 @@ fn made(
 ) -> Result<CInstance, PluginError> {
     let mut pointer = ptr::null_mut();
     let Some(create) = create else { return Ok(CInstance { pointer, destroy: None }) };
+    with_values(&descriptor.options, config, |values| {
+        // SAFETY: a value of its type for each declared option is there, with its text, until the call returns.
+        called("create", |error| unsafe { create(values, &raw mut pointer, error) })
+    })??;
+    Ok(CInstance { pointer, destroy })
+}
+
+/// Calls with a value for each option, in order.
+///
+/// # Errors
+/// An option is missing or of another type.
+pub(super) fn with_values<R>(
+    options: &[OptionSpec],
+    config: &Config,
+    call: impl FnOnce(*const CValue) -> R,
+) -> Result<R, PluginError> {
     let mut texts = Vec::new();
     let mut values = Vec::new();
-    for option in &*descriptor.options {
+    for option in options {
         let (name, mut text) = (option.name.as_str(), None);
         let number = match ConfigValue::from(option.default) {
             ConfigValue::Bool(_) => f64::from(u8::from(config.bool(name)?)),
@@ -370,9 +386,7 @@ fn made(
         values.push(CValue { number, text: text.as_ref().map_or(ptr::null(), |text| text.as_ptr()) });
         texts.extend(text);
     }
-    // SAFETY: a value of its type for each declared option is there, with its text, until the call returns.
-    called("create", |error| unsafe { create(values.as_ptr(), &raw mut pointer, error) })?;
-    Ok(CInstance { pointer, destroy })
+    Ok(call(values.as_ptr()))
 }
 
 /// Calls with a row in C.

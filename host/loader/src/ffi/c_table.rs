@@ -8,13 +8,14 @@
 use std::{ffi::c_char, mem::offset_of};
 
 use altgrad_plugin_api::{
-    BufferRole, Conventions, DType, Domain, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp,
-    KernelText, MergeRule, Minifloat, PartialSum, PluginError, RandomKey, Rounding, StatisticsWord,
+    BufferRole, CodebookChoice, Config, Conventions, DType, Domain, InfoField, InfoKind, KernelBuffer,
+    KernelLanguage, KernelOp, KernelText, MergeRule, Minifloat, OptionSpec, PartialSum, PluginError,
+    RandomKey, Rounding, StatisticsWord,
 };
 
 use super::{
     c_memory::{CError, TableFault, array, called, counted, growing, sized, text},
-    c_plugins::{self, COptimizer, CSink},
+    c_plugins::{self, COptimizer, COption, CSink, CValue},
 };
 use crate::version::{self, C_VERSION, Version};
 
@@ -61,7 +62,13 @@ struct Format {
     thresholds: *const f32,
     /// From here on a table may lack fields.
     value_count: u32,
-    reserved: u32,
+    option_count: u32,
+    options: *const COption,
+    codebooks: *const f32,
+    codebook_count: u32,
+    codebook_choice: u32,
+    magnitude: Option<MagnitudeFn>,
+    describe: Option<DescribeFn>,
 }
 
 /// `altgrad_kernel_v1`.
@@ -98,6 +105,8 @@ struct Named<T> {
 
 type RoundFn = unsafe extern "C" fn(*const f32, *mut f32, u64, u32, *const RandomKey, *mut CError) -> i32;
 type EncodeFn = unsafe extern "C" fn(*const f32, *mut u16, u64, u32, *const RandomKey, *mut CError) -> i32;
+type MagnitudeFn = unsafe extern "C" fn(*const f32, u64, *mut f32, *mut CError) -> i32;
+type DescribeFn = unsafe extern "C" fn(*const CValue, *mut Format, *mut CError) -> i32;
 type DecodeFn = unsafe extern "C" fn(*const u16, *mut f32, u64, *mut CError) -> i32;
 
 /// The functions of a format; absent ones are `None`.
@@ -141,9 +150,31 @@ pub struct CFormat {
     pub conventions: Conventions,
     /// Its own functions.
     pub functions: CFunctions,
+    /// Its magnitude of blocks.
+    pub magnitude: Option<CMagnitude>,
     /// Its kernel texts.
     pub kernels: Vec<CKernel>,
+    /// Its options.
+    pub options: &'static [OptionSpec],
+    /// What its options change.
+    pub described: Option<CDescribed>,
 }
+
+/// The function of a format that gives the magnitude of a block.
+#[derive(Debug, Clone, Copy)]
+pub struct CMagnitude(MagnitudeFn);
+
+/// The table of a format whose options change it, and the function that does so.
+#[derive(Debug, Clone, Copy)]
+pub struct CDescribed {
+    table: Format,
+    describe: DescribeFn,
+}
+
+// SAFETY: the pointers are those of the library's table, which belong to the library for the life of the process.
+unsafe impl Send for CDescribed {}
+// SAFETY: as above; the header demands that tables do not change.
+unsafe impl Sync for CDescribed {}
 
 /// The values of a format's codes.
 #[derive(Debug, Clone)]
@@ -217,6 +248,26 @@ fn tables<T: 'static, R>(
 impl CFormat {
     fn read(table: *const Format) -> Result<Self, TableFault> {
         let (table, size) = growing(table, offset_of!(Format, value_count), "its table")?;
+        Self::of(&table, size >= offset_of!(Format, options))
+    }
+
+    /// The format with these options.
+    ///
+    /// # Errors
+    /// The library refuses them, or describes an impossible format.
+    pub fn with_options(&self, config: &Config) -> Result<Self, PluginError> {
+        let Some(CDescribed { mut table, describe }) = self.described else { return Ok(self.clone()) };
+        c_plugins::with_values(self.options, config, |values| {
+            // SAFETY: a value of its type for each option is there until the call returns, and the table is a copy.
+            called("describe", |error| unsafe { describe(values, &raw mut table, error) })
+        })??;
+        let made =
+            Self::of(&table, true).map_err(|fault| PluginError::config(format!("`describe`: {fault}")))?;
+        Ok(Self { id: self.id, version: self.version, summary: self.summary, ..made })
+    }
+
+    /// The format of a table, which may tell the number of its values.
+    fn of(table: &Format, tells_count: bool) -> Result<Self, TableFault> {
         let [exponent_bits, significand_bits, bias, domain] = table.minifloat;
         let spec = match table.spec {
             1 => CSpec::Minifloat(Minifloat {
@@ -235,7 +286,7 @@ impl CFormat {
             }
             2 if table.values.is_null() => CSpec::Table(table.bits, None),
             // A table that is older than the field does not tell.
-            2 if size >= size_of::<Format>() && table.value_count != 1 << table.bits => {
+            2 if tells_count && table.value_count != 1 << table.bits => {
                 let (count, bits, codes) = (table.value_count, table.bits, 1u32 << table.bits);
                 return Err(format!("`value_count` is {count}, and {bits} bits a code have {codes} values"));
             }
@@ -256,6 +307,26 @@ impl CFormat {
             0.0 => Conventions::default(),
             target => Conventions::default().scaled_to(target),
         };
+        let scaled = match table.magnitude {
+            Some(_) => scaled.with_magnitude(),
+            None => scaled,
+        };
+        let conventions = scaled.turning_at(thresholds);
+        let conventions = match counted(table.codebook_count, "codebooks")? {
+            0 if table.codebooks.is_null() => conventions,
+            count => {
+                let codes = match &spec {
+                    CSpec::Table(bits, _) => 1 << bits,
+                    CSpec::Minifloat(it) if it.exponent_bits + it.significand_bits < 16 => {
+                        2 << (it.exponent_bits + it.significand_bits)
+                    }
+                    CSpec::Minifloat(_) => return Err("it has codebooks, but is no format".into()),
+                };
+                let values = array(table.codebooks, count * codes, "its codebooks")?;
+                let tables = values.chunks(codes).map(<[f32]>::to_vec);
+                conventions.choosing(CodebookChoice(table.codebook_choice), tables)
+            }
+        };
         let kernels = array(table.kernels, counted(table.kernel_count, "kernels")?, "its kernels")?;
         let read = |(index, &kernel): (usize, &*const Kernel)| {
             CKernel::read(kernel).map_err(|fault| format!("its kernel {}: {fault}", index + 1))
@@ -265,10 +336,25 @@ impl CFormat {
             version: text(table.version, "version")?,
             summary: text(table.summary, "summary")?,
             spec,
-            conventions: scaled.turning_at(thresholds),
+            conventions,
             functions: table.functions,
+            magnitude: table.magnitude.map(CMagnitude),
             kernels: kernels.iter().enumerate().map(read).collect::<Result<_, _>>()?,
+            options: c_plugins::options(table.options, table.option_count)?,
+            described: table.describe.map(|describe| CDescribed { table: *table, describe }),
         })
+    }
+}
+
+impl CFormat {
+    /// The magnitude of a block by the library's own function; `None` if it has none.
+    pub fn magnitude_of(&self, block: &[f32]) -> Option<Result<f32, PluginError>> {
+        let (CMagnitude(function), mut found) = (self.magnitude?, f32::NAN);
+        // SAFETY: the block's elements are there until the call returns, as is what the result is written to.
+        let called = called("magnitude", |error| unsafe {
+            function(block.as_ptr(), block.len() as u64, &raw mut found, error)
+        });
+        Some(called.map(|()| found))
     }
 }
 

@@ -7,6 +7,7 @@ mod check;
 mod damaged;
 mod foreign;
 mod format_files;
+mod formats;
 mod install;
 mod optimizers;
 mod other_compiler;

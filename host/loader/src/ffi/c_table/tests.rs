@@ -9,7 +9,7 @@ use altgrad_end_to_end::skipped;
 use altgrad_plugin_api::StepScalars;
 
 use super::*;
-use crate::ffi::c_plugins::{CMetric, COption, CParam, CRun, CValue, Optimizer, Sink};
+use crate::ffi::c_plugins::{CMetric, CParam, CRun, Optimizer, Sink};
 
 macro_rules! fields {
     ($rust:ty: $($c:literal $($field:ident).+),*) => {
@@ -27,7 +27,9 @@ fn rows() -> [Row; 14] {
     let format = fields!(Format: "struct_size" struct_size, "spec" spec, "id" id, "version" version, "summary" summary,
         "minifloat" minifloat, "bits" bits, "kernel_count" kernel_count, "values" values, "round" functions.round,
         "encode" functions.encode, "decode" functions.decode, "kernels" kernels, "amax_target" amax_target,
-        "threshold_count" threshold_count, "thresholds" thresholds, "value_count" value_count, "reserved" reserved);
+        "threshold_count" threshold_count, "thresholds" thresholds, "value_count" value_count,
+        "option_count" option_count, "options" options, "codebooks" codebooks, "codebook_count" codebook_count,
+        "codebook_choice" codebook_choice, "magnitude" magnitude, "describe" describe);
     let kernel = fields!(Kernel: "struct_size" struct_size, "op" op, "language" language, "architecture" architecture,
         "vector" vector, "units" units, "shared_bytes" shared_bytes, "info_words" info_words, "buffer_count" buffer_count,
         "info_count" info_count, "statistic_count" statistic_count, "partial_sum_count" partial_sum_count, "entry" entry,
