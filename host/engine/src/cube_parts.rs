@@ -85,6 +85,13 @@ pub fn ordered(x: f32) -> u32 {
     select(bits > MAGNITUDE, !bits, bits | SIGN)
 }
 
+/// An integer that ascends with the number, as [`ordered()`]'s does; both zeros have one.
+#[must_use]
+pub fn ascending(x: f32) -> u32 {
+    let bits = if x == 0.0 { 0 } else { x.to_bits() };
+    if bits >> 31 == 1 { !bits } else { bits | SIGN }
+}
+
 /// The number of [`ordered()`] bits.
 #[cube]
 pub fn unordered(bits: u32) -> f32 {

@@ -1,6 +1,6 @@
-//! Casts in kernels that differ from that of a format: elements are scaled, rounded by that kernel at scale 1, rounded
-//! otherwise if the cast has a rounding of its own, and scaled back. Quotients are rounded once ([`super::exact`]), as
-//! on the CPU.
+//! Casts in kernels that differ from that of a format, and those of formats without kernels: elements are scaled,
+//! rounded by the format's kernel or the host's at scale 1, rounded otherwise if the cast has a rounding of its own,
+//! and scaled back. Quotients are rounded once ([`super::exact`]), as on the CPU.
 
 #![allow(missing_docs, reason = "the macro adds a module to each function")]
 
@@ -20,7 +20,7 @@ use super::{
     tally::{COUNTS, SUMS, Tally},
 };
 use crate::{
-    cube_parts::{INFINITY, MAGNITUDE, QUIET, UNITS, elements},
+    cube_parts::{INFINITY, MAGNITUDE, QUIET, UNITS, ascending, elements, ordered},
     kernel_text::{cubes, upload},
     zero_words::zero_words,
 };
@@ -54,9 +54,9 @@ pub(super) fn fake_quant(
     let plugin = params.format.plugin();
     let values = params.format.values();
     let own = OwnRounding::of(arithmetic.own, values).unwrap_or(OwnRounding::NONE);
-    let round = |mode| kernels.fake_quant(plugin, &scaled, &one, mode, &params.key);
-    let [rounded, _, _] = round(params.rounding)?;
-    let inner = if own.decides_ties() { round(Rounding::TOWARD_ZERO)?[0].clone() } else { rounded.clone() };
+    let round = |mode| kernels.rounded(plugin, [&scaled, &one], mode, &params.key);
+    let rounded = round(params.rounding)?;
+    let inner = if own.decides_ties() { round(Rounding::TOWARD_ZERO)? } else { rounded.clone() };
     let rounded = if own == OwnRounding::NONE {
         rounded
     } else {
@@ -91,9 +91,10 @@ pub(super) fn fake_quant(
         sums.clone().into_buffer_arg(),
         count,
         group,
-        overflow_bound(values.min_finite()),
-        overflow_bound(values.max_finite()),
+        ascending(values.min_finite().next_down().next_down()),
+        ascending(values.max_finite().next_up().next_up()),
         arithmetic.dequantize == Operation::Divide,
+        kernels.texts().is_none(),
     );
     if let Some(histogram) = &params.histogram {
         let zeros = (params.padding_elements, params.format.zero_code());
@@ -102,11 +103,6 @@ pub(super) fn fake_quant(
         histogram.add_on_device(counts);
     }
     Ok([y, words, sums])
-}
-
-/// Bits of the largest magnitude on a side of zero that is no overflow.
-fn overflow_bound(end: f32) -> u32 {
-    end.abs().next_up().next_up().to_bits()
 }
 
 #[cube(launch)]
@@ -160,9 +156,10 @@ fn scale_back(
     sums: &mut [f32],
     elements: u32,
     group: u32,
-    below: u32,
-    above: u32,
+    least: u32,
+    most: u32,
     #[comptime] divides: bool,
+    #[comptime] one_nan: bool,
 ) {
     let tally = Tally::new();
     let mut position = ABSOLUTE_POS;
@@ -181,14 +178,16 @@ fn scale_back(
         };
         let element = x[position];
         let bits = u32::reinterpret(element);
-        // Devices differ in the payload of a NaN after arithmetic.
-        let value = select((bits & MAGNITUDE) > INFINITY, bits | QUIET, u32::reinterpret(value));
+        // Devices differ in the payload of a NaN after arithmetic. A search among values has one NaN.
+        let nan = if comptime!(one_nan) { comptime!(INFINITY | QUIET).runtime() } else { bits | QUIET };
+        let value = select((bits & MAGNITUDE) > INFINITY, nan, u32::reinterpret(value));
         let value = f32::reinterpret(value);
         y[position] = value;
         let of_scaled = u32::reinterpret(scaled[position]);
         let size = of_scaled & MAGNITUDE;
-        let bound = select(of_scaled > MAGNITUDE, below, above);
-        tally.add(element, value, size > bound && size <= INFINITY);
+        let place = ordered(f32::reinterpret(select(size == 0u32, 0u32, of_scaled)));
+        let outside = place < least || place > most || size == INFINITY;
+        tally.add(element, value, outside && size <= INFINITY);
         position += CUBE_COUNT * (CUBE_DIM as usize);
     }
     tally.finish(words, 0usize, sums, CUBE_POS);

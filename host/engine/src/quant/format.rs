@@ -38,7 +38,7 @@ impl DeviceFormat {
         let values = plugin.values()?;
         let decoded = exact_codes(&plugin, &values).unwrap_or_default();
         #[cfg(feature = "gpu")]
-        let kernels = FormatKernels::of(&plugin, &decoded, device)?;
+        let kernels = FormatKernels::of(&plugin, &values, &decoded, device)?;
         #[cfg(not(feature = "gpu"))]
         let _ = device;
         Ok(Self {
@@ -70,6 +70,12 @@ impl DeviceFormat {
     #[must_use]
     pub fn plugin(&self) -> &FormatPlugin {
         &self.plugin
+    }
+
+    /// The plugin, for another device format.
+    #[cfg(feature = "gpu")]
+    pub(super) fn plugin_handle(&self) -> Arc<FormatPlugin> {
+        self.plugin.clone()
     }
 
     /// Its values and their geometry.
@@ -117,8 +123,8 @@ impl DeviceFormat {
         codes.map_or(0, |codes| usize::from(codes[0]))
     }
 
-    /// True if rounding runs on the device: always on the CPU; on a GPU if the format has kernels for it. Otherwise
-    /// tensors are copied to main memory and back.
+    /// True if rounding runs on the device: always on the CPU; on a GPU by kernels of the plugin, or of the host where
+    /// these give the plugin's values. Otherwise tensors are copied to main memory and back.
     #[must_use]
     pub fn runs_on_device(&self, device: &ComputeDevice) -> bool {
         #[cfg(feature = "gpu")]
@@ -137,7 +143,8 @@ impl DeviceFormat {
     /// Lengths of the statistics of a call over `elements` elements: words and sums.
     #[cfg(feature = "gpu")]
     pub(super) fn statistics_shape(&self, elements: usize) -> [usize; 2] {
-        self.kernels.as_ref().map_or([stat_words::WORDS, 1], |kernels| kernels.statistics_shape(elements))
+        let texts = self.kernels.as_ref().and_then(FormatKernels::texts);
+        texts.map_or([stat_words::WORDS, 1], |texts| texts.statistics_shape(elements))
     }
 
     /// The statistics of a call, from its words and sums.
@@ -146,8 +153,8 @@ impl DeviceFormat {
     /// [`Fault::Run`]: the statistics differ in form from those that the plugin's kernel declares.
     pub(super) fn read_stats(&self, words: &[u32], sums: &[f32]) -> Result<FormatStats, Diagnostic> {
         #[cfg(feature = "gpu")]
-        if let Some(kernels) = &self.kernels {
-            return kernels.read_stats(words, sums).map_err(|error| self.failure(&error));
+        if let Some(texts) = self.kernels.as_ref().and_then(FormatKernels::texts) {
+            return texts.read_stats(words, sums).map_err(|error| self.failure(&error));
         }
         let _ = sums;
         stat_words::from_words(words)

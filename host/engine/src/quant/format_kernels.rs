@@ -1,4 +1,4 @@
-//! The kernels of a format on a GPU: their texts, and their launch.
+//! The kernels of a format on a GPU: the texts of its plugin, or the host's search among its values.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -6,33 +6,44 @@ use altgrad_base::diagnostic::{Diagnostic, Fault};
 use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::{
     BufferRole, ErrorKind, KernelBuffer, KernelOp, KernelTarget, KernelText, PluginError,
-    QuantStats as FormatStats, RandomKey, Rounding, launch_scalars,
+    QuantStats as FormatStats, RandomKey, Rounding, ValueGrid, launch_scalars,
 };
 use burn::backend::{DispatchDevice, TensorMetadata};
 use burn::tensor::{DType, Shape};
 use burn_cubecl::{ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
 use parking_lot::Mutex;
 
-use super::{
-    code_table::CodeTable,
-    histogram_kernel::{self, DeviceCounts},
-};
+use super::{code_table::CodeTable, table_kernel::TableRounding};
 use crate::{
     device::ComputeDevice,
     kernel_text::{PluginKernel, cubes, target},
     zero_words::zero_words,
 };
 
-/// The kernel texts of one format for one device.
+/// The kernels of one format for one device.
 #[derive(Debug)]
 pub struct FormatKernels {
+    rounding: KernelSource,
+    /// The table that finds the codes of rounded values, where there are up to 256.
+    codes: Option<CodeTable>,
+}
+
+/// What rounds.
+#[derive(Debug)]
+enum KernelSource {
+    Texts(KernelTexts),
+    /// The plugin has no texts.
+    Table(TableRounding),
+}
+
+/// The kernel texts of a plugin.
+#[derive(Debug)]
+pub(super) struct KernelTexts {
     target: KernelTarget,
     /// The text that describes the words of a launch and the sums of a cube. All modes and vector widths share them.
     statistics: Arc<PluginKernel>,
     /// The word of a launch that is the largest magnitude.
     amax: usize,
-    /// The table that finds the codes of rounded values, where there are up to 256.
-    codes: Option<CodeTable>,
     kernels: Mutex<HashMap<(KernelOp, u32), Arc<PluginKernel>>>,
 }
 
@@ -52,10 +63,11 @@ fn check_statistics(text: &KernelText) -> Result<(), PluginError> {
 }
 
 impl FormatKernels {
-    /// The kernels of a format for a device; `None` on the CPU, and for a format without kernels. `decoded` are the
-    /// values of its codes.
+    /// The kernels of a format for a device; `None` on the CPU. `decoded` are the values of its codes, if they
+    /// determine rounded values.
     pub(super) fn of(
         plugin: &FormatPlugin,
+        values: &ValueGrid,
         decoded: &[f32],
         device: &ComputeDevice,
     ) -> Result<Option<Self>, Diagnostic> {
@@ -64,15 +76,49 @@ impl FormatKernels {
         let refused = |error: PluginError| plugin.identity.failure(Fault::Plugin, &error);
         let text = plugin.kernel(KernelOp::FAKE_QUANT, &target).map_err(refused)?;
         text.as_ref().map_or(Ok(()), check_statistics).map_err(refused)?;
-        Ok(text.map(|text| Self {
-            target,
-            amax: text.statistics.iter().position(|word| word.name == "amax").unwrap_or_default(),
-            codes: CodeTable::of(plugin, decoded),
-            statistics: Arc::new(PluginKernel::new(text)),
-            kernels: Mutex::default(),
-        }))
+        let rounding = match text {
+            Some(text) => KernelSource::Texts(KernelTexts {
+                target,
+                amax: text.statistics.iter().position(|word| word.name == "amax").unwrap_or_default(),
+                statistics: Arc::new(PluginKernel::new(text)),
+                kernels: Mutex::default(),
+            }),
+            None => KernelSource::Table(TableRounding::of(plugin, values).map_err(refused)?),
+        };
+        Ok(Some(Self { rounding, codes: CodeTable::of(plugin, decoded) }))
     }
 
+    /// The plugin's texts, unless it has none and the host rounds by the format's values.
+    pub(super) fn texts(&self) -> Option<&KernelTexts> {
+        match &self.rounding {
+            KernelSource::Texts(texts) => Some(texts),
+            KernelSource::Table(_) => None,
+        }
+    }
+
+    /// Scaled elements rounded; `one` is the scale 1.
+    pub(super) fn rounded(
+        &self,
+        plugin: &FormatPlugin,
+        [scaled, one]: [&CubeTensor; 2],
+        rounding: Rounding,
+        key: &RandomKey,
+    ) -> Result<CubeTensor, PluginError> {
+        match &self.rounding {
+            KernelSource::Texts(texts) => {
+                texts.fake_quant(plugin, scaled, one, rounding, key).map(|[rounded, _, _]| rounded)
+            }
+            KernelSource::Table(table) => table.round(scaled, rounding, key),
+        }
+    }
+
+    /// The table that finds the codes of rounded values, if there is one.
+    pub(super) fn code_table(&self) -> Option<&CodeTable> {
+        self.codes.as_ref()
+    }
+}
+
+impl KernelTexts {
     /// Numbers of words and sums of a launch over `elements` elements.
     pub(super) fn statistics_shape(&self, elements: usize) -> [usize; 2] {
         let text = &self.statistics.text;
@@ -150,19 +196,8 @@ impl FormatKernels {
         Ok([y, words, sums])
     }
 
-    /// The table that finds the codes of rounded values, if there is one.
-    pub(super) fn code_table(&self) -> Option<&CodeTable> {
-        self.codes.as_ref()
-    }
-
-    /// Launches the counting of a fake quantization: values before and after, scales, and the counted words. `zeros`:
-    /// the number of padding zeros, and their code.
-    pub(super) fn count(
-        &self,
-        tensors: [CubeTensor; 3],
-        words: &CubeTensor,
-        zeros: (usize, usize),
-    ) -> DeviceCounts {
-        histogram_kernel::count(tensors, (words, self.amax), self.codes.as_ref(), zeros)
+    /// The word of a launch that is the largest magnitude.
+    pub(super) fn amax(&self) -> usize {
+        self.amax
     }
 }

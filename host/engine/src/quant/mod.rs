@@ -66,6 +66,8 @@ mod stat_words;
 mod state;
 pub mod stats;
 #[cfg(feature = "gpu")]
+mod table_kernel;
+#[cfg(feature = "gpu")]
 mod tally;
 mod tensor_quantizer;
 mod value_casts;

@@ -11,7 +11,8 @@ use crate::device::ComputeDevice;
 
 impl DeviceFormat {
     /// The format on a device, for some rounding modes. On a GPU its kernels for them are compiled and tested here, so
-    /// that a text that the device refuses is an error before the first step.
+    /// that a text that the device refuses is an error before the first step. Without kernels of its own, the host's
+    /// search among its values rounds where it gives the same.
     ///
     /// # Errors
     /// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin): the plugin refuses its kernels, or the device does.
@@ -22,7 +23,12 @@ impl DeviceFormat {
     ) -> Result<Arc<Self>, Diagnostic> {
         let format = Arc::new(Self::untested(plugin, device)?);
         #[cfg(feature = "gpu")]
-        super::gpu::try_kernels(&format, device, modes)?;
+        if let Err(error) = super::gpu::try_kernels(&format, device, modes) {
+            return match format.kernels().is_some_and(|kernels| kernels.texts().is_none()) {
+                true => Self::on_host(format.plugin_handle(), device).map(Arc::new),
+                false => Err(error),
+            };
+        }
         #[cfg(not(feature = "gpu"))]
         let _ = modes;
         Ok(format)

@@ -139,7 +139,7 @@ fn goes_up(size: u32, step: i32, word: u32, #[comptime] own: OwnRounding) -> boo
 
 /// The random word of an element: Philox4x32-10, as [`altgrad_plugin_api::random`] defines it.
 #[cube]
-fn random_word(position: u32, key: &Sequence<u32>) -> u32 {
+pub(super) fn random_word(position: u32, key: &Sequence<u32>) -> u32 {
     let offset = key[4];
     let low = offset + position;
     let high = key[5] + u32::cast_from(low < offset);

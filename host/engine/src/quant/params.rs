@@ -71,7 +71,9 @@ impl FakeQuantParams {
     #[must_use]
     pub fn counted_by(&self) -> CountedBy {
         #[cfg(feature = "gpu")]
-        if !self.arithmetic.is_the_formats() && self.format.kernels().is_some() {
+        if let Some(kernels) = self.format.kernels()
+            && (!self.arithmetic.is_the_formats() || kernels.texts().is_none())
+        {
             return CountedBy::Host;
         }
         CountedBy::Format

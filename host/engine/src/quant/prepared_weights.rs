@@ -95,7 +95,8 @@ fn rule_for_several(params: &CastParams) -> Option<ScaleRule> {
     let has_one_scale = rule.group.is_none() && !rule.scaling.tensor && rule.scaling.choice.is_none();
     let is_plain = has_one_scale && scale_kernel::derivation(&rule, usize::MAX).is_some();
     let rounds_alone = params.rotation.is_none() && params.center.is_none();
-    let by_kernels = quant.format.kernels().is_some() && quant.arithmetic.is_the_formats();
+    let has_texts = quant.format.kernels().is_some_and(|kernels| kernels.texts().is_some());
+    let by_kernels = has_texts && quant.arithmetic.is_the_formats();
     let fits = matches!(quant.format.values(), ValueGrid::Minifloat(_));
     let is_random = quant.rounding == Rounding::STOCHASTIC;
     let passes = quant.ste == SteChoice::Identity;

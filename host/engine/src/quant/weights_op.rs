@@ -13,7 +13,9 @@ use burn_cubecl::{
 };
 
 use super::{
-    DeviceFormat, ScaleRule, scale_kernel,
+    DeviceFormat, ScaleRule,
+    format_kernels::FormatKernels,
+    scale_kernel,
     tally::{COUNTS, SUMS},
     weights_kernel::{self, BLOCK, Finished},
 };
@@ -219,7 +221,7 @@ impl WeightsCall {
         places: &weights_kernel::Places,
         scales: &CubeTensor,
     ) -> Result<CubeTensor, PluginError> {
-        let Some(kernels) = self.format.kernels() else {
+        let Some(texts) = self.format.kernels().and_then(FormatKernels::texts) else {
             return Err(PluginError::unsupported("it has no kernels for this device"));
         };
         let derivation = scale_kernel::derivation(&self.rule, x.shape().num_elements());
@@ -232,7 +234,7 @@ impl WeightsCall {
         let pairs = empty_device_contiguous_dtype(x.client.clone(), x.device(), shape, DType::F32);
         weights_kernel::pairs(&keys, places, derivation, [&pairs, scales]);
         let key = RandomKey::default();
-        let [rounded, _, _] = kernels.fake_quant(self.format.plugin(), x, &pairs, self.rounding, &key)?;
+        let [rounded, _, _] = texts.fake_quant(self.format.plugin(), x, &pairs, self.rounding, &key)?;
         Ok(rounded)
     }
 }

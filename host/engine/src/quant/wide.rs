@@ -131,6 +131,33 @@ pub(super) fn wide_share(a: &Wide, count: u32) -> Wide {
     rounded(high, low | u32::cast_from(remainder != 0u32), a.exponent, a.negative)
 }
 
+/// `a / b`, both above 0.
+#[cube]
+pub(super) fn wide_quotient(a: &Wide, b: &Wide) -> Wide {
+    let is_small = a.high < b.high || (a.high == b.high && a.low < b.low);
+    // Both one bit lower, so that twice the remainder fits: their lowest bits are not set.
+    let (d1, d0) = (b.high >> 1u32, (b.low >> 1u32) | (b.high << 31u32));
+    let (mut r1, mut r0) = (
+        select(is_small, a.high, a.high >> 1u32),
+        select(is_small, a.low, (a.low >> 1u32) | (a.high << 31u32)),
+    );
+    let mut q1 = 0u32;
+    let mut q0 = 0u32;
+    // The first of the quotient's digits is 1: 53 of them, and four more.
+    for _ in 0..57u32 {
+        let fits = r1 > d1 || (r1 == d1 && r0 >= d0);
+        let (s1, s0) = (select(fits, d1, 0u32), select(fits, d0, 0u32));
+        let less = r0 - s0;
+        let rest = r1 - s1 - u32::cast_from(r0 < s0);
+        r1 = (rest << 1u32) | (less >> 31u32);
+        r0 = less << 1u32;
+        q1 = (q1 << 1u32) | (q0 >> 31u32);
+        q0 = (q0 << 1u32) | u32::cast_from(fits);
+    }
+    let exponent = a.exponent - b.exponent - select(is_small, 57i32, 56i32);
+    rounded(q1, q0 | u32::cast_from((r1 | r0) != 0u32), exponent, 0u32)
+}
+
 /// `-a`.
 #[cube]
 pub(super) fn wide_negated(a: &Wide) -> Wide {

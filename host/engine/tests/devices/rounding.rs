@@ -28,9 +28,25 @@ use serde_json::{Value, json};
 
 use super::devices;
 
-const FORMATS: [&str; 16] = [
-    "E0M7", "E1M6", "E2M1", "E2M3", "E2M5", "E3M2", "E3M4", "E4M3", "E5M10", "E5M2", "E5M6", "E6M1", "E7M0",
-    "E8M7", "INT4", "INT8",
+const FORMATS: [&str; 18] = [
+    "DYNAMIC8",
+    "DYNAMIC8:unsigned",
+    "E0M7",
+    "E1M6",
+    "E2M1",
+    "E2M3",
+    "E2M5",
+    "E3M2",
+    "E3M4",
+    "E4M3",
+    "E5M10",
+    "E5M2",
+    "E5M6",
+    "E6M1",
+    "E7M0",
+    "E8M7",
+    "INT4",
+    "INT8",
 ];
 
 /// Rounded values and their statistics.

@@ -106,6 +106,7 @@ fn kernels_take_their_length_from_the_shape() {
     host/engine/src/quant/scale_kernel.rs scales_by_parts: elements
     host/engine/src/quant/scale_kernel.rs scales_of_groups: elements
     host/engine/src/quant/scale_kernel.rs scales_under_tensor: elements
+    host/engine/src/quant/table_kernel.rs round_to_table: elements
     host/engine/src/quant/weights_kernel.rs keys_of_weights: elements
     host/engine/src/quant/weights_kernel.rs pairs_of_weights: elements
     host/engine/src/quant/weights_kernel.rs statistics_of_weights: elements
