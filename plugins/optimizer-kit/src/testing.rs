@@ -30,7 +30,7 @@ pub struct Param {
     pub shape: Vec<u64>,
     /// Values, `[n]`.
     pub w: Vec<f32>,
-    /// States, `[n]` each; made by the first step.
+    /// States, made by the first step: `[n]`, or of a shape of their own.
     pub states: Vec<Vec<f32>>,
     /// Format, scales with their inverses, and the blocks that share them.
     pub grid: Option<(FormatSpec, Vec<[f32; 2]>, Blocks)>,
@@ -124,7 +124,8 @@ impl Param {
     ) -> Result<(), PluginError> {
         let info = ParamInfo::new("w", &self.shape);
         if self.states.is_empty() {
-            let buffer = |spec: &StateSpec| vec![spec.initial as f32; self.w.len()];
+            let elements = |spec: &StateSpec| spec.elements(&info.shape).unwrap_or_default() as usize;
+            let buffer = |spec: &StateSpec| vec![spec.initial as f32; elements(spec)];
             self.states = optimizer.states(&info).iter().map(buffer).collect();
         }
         let grid = self.grid.as_ref();

@@ -1,8 +1,4 @@
-//! The Kronecker factor of an axis and its eigenbasis, kept in states of the parameter's shape.
-//!
-//! A factor of an axis of `k` elements has `k^2` numbers; the contract's states have as many as the parameter. So a
-//! factor is stored in as many states, one after the other, as it needs, row by row, and the rest of the last stays
-//! zero.
+//! The Kronecker factor of an axis and its eigenbasis: states of `k` x `k` numbers for an axis of `k` elements.
 
 use altgrad_plugin_api::{ErrorKind, PluginError, StateSpec, Step};
 
@@ -38,28 +34,25 @@ pub struct Used {
 pub struct FactorAxis {
     /// Its elements.
     pub extent: usize,
-    /// The number of states that the factor needs; its basis needs as many.
-    pub parts: usize,
     left: bool,
 }
 
 impl FactorAxis {
     /// The rows of a matrix.
-    pub fn rows(rows: u64, columns: u64) -> Self {
-        Self { extent: rows as usize, parts: rows.div_ceil(columns) as usize, left: true }
+    pub fn rows(rows: u64) -> Self {
+        Self { extent: rows as usize, left: true }
     }
 
     /// The columns.
-    pub fn columns(rows: u64, columns: u64) -> Self {
-        Self { extent: columns as usize, parts: columns.div_ceil(rows) as usize, left: false }
+    pub fn columns(columns: u64) -> Self {
+        Self { extent: columns as usize, left: false }
     }
 
-    /// The states: the factor's, and the basis'.
-    pub fn states(self) -> impl Iterator<Item = StateSpec> {
+    /// The states: the factor, and its basis.
+    pub fn states(self) -> [StateSpec; 2] {
         let side = if self.left { "rows" } else { "columns" };
-        let name = move |kind: &str, part: usize| StateSpec::zeros(&format!("{kind}_{side}_{part}"));
-        let gram = (0..self.parts).map(move |part| name("factor", part));
-        gram.chain((0..self.parts).map(move |part| name("basis", part)))
+        let extents = [self.extent as u64; 2];
+        ["factor", "basis"].map(|kind| StateSpec::zeros(&format!("{kind}_{side}")).of_shape(&extents))
     }
 
     /// Takes a gradient into the factor and refreshes the basis.
@@ -72,23 +65,23 @@ impl FactorAxis {
     /// The eigenvectors do not converge.
     pub fn updated(
         self,
-        gram: &mut [&mut [f32]],
-        basis: &mut [&mut [f32]],
+        gram: &mut [f32],
+        basis: &mut [f32],
         gradient: &Dense,
         beta: f64,
         refresh: Refresh,
     ) -> Result<Used, PluginError> {
         let transposed = gradient.transposed();
         let product = if self.left { gradient.times(&transposed) } else { transposed.times(gradient) };
-        let mut factor = self.gathered(gram);
+        let mut factor = self.matrix(gram);
         for (to, x) in factor.values.iter_mut().zip(&product.values) {
             *to = beta * *to + (1.0 - beta) * x;
         }
-        self.scatter(&factor, gram);
+        store(&factor, gram);
         if refresh == Refresh::First {
-            self.scatter(&eigenvectors(&factor)?, basis);
+            store(&eigenvectors(&factor)?, basis);
         }
-        let used = self.gathered(basis);
+        let used = self.matrix(basis);
         let (next, order) = match refresh {
             Refresh::None | Refresh::First => return Ok(Used { basis: used, order: None }),
             Refresh::Iterate { damping } => {
@@ -101,7 +94,7 @@ impl FactorAxis {
             }
             Refresh::Decompose => (eigenvectors(&factor)?, used.order_by_share(&factor.times(&used))),
         };
-        self.scatter(&next, basis);
+        store(&next, basis);
         Ok(Used { basis: used, order: Some(order) })
     }
 
@@ -128,15 +121,14 @@ impl FactorAxis {
         if self.left { basis.times(x) } else { x.times(&basis.transposed()) }
     }
 
-    fn gathered(self, parts: &[&mut [f32]]) -> Dense {
-        let numbers = parts.iter().flat_map(|part| part.iter()).map(|&x| f64::from(x));
-        Dense::from_numbers(self.extent, self.extent, numbers)
+    fn matrix(self, state: &[f32]) -> Dense {
+        Dense::from_numbers(self.extent, self.extent, state.iter().map(|&x| f64::from(x)))
     }
+}
 
-    fn scatter(self, from: &Dense, parts: &mut [&mut [f32]]) {
-        for (to, &x) in parts.iter_mut().flat_map(|part| part.iter_mut()).zip(&from.values) {
-            *to = x as f32;
-        }
+fn store(from: &Dense, state: &mut [f32]) {
+    for (to, &x) in state.iter_mut().zip(&from.values) {
+        *to = x as f32;
     }
 }
 
@@ -145,9 +137,9 @@ fn eigenvectors(factor: &Dense) -> Result<Dense, PluginError> {
     factor.eigenvectors().ok_or_else(error)
 }
 
-/// Holds the buffers of a step to `count` states of the parameter's length.
-pub fn check(step: &Step<'_>, count: usize) -> Result<(), PluginError> {
-    let (name, n) = (step.info.name, step.param.len());
+/// Holds the buffers of a step to two moments of the parameter's length, and to the factors of its axes.
+pub fn check(step: &Step<'_>, axes: &[FactorAxis]) -> Result<(), PluginError> {
+    let (name, n, count) = (step.info.name, step.param.len(), 2 + 2 * axes.len());
     if step.scalars.update == 0 {
         return Err(PluginError::config("updates count from 1, this one is 0"));
     }
@@ -155,7 +147,8 @@ pub fn check(step: &Step<'_>, count: usize) -> Result<(), PluginError> {
         return Err(PluginError::shape(format!("`{name}` needs {count} states, has {}", step.states.len())));
     }
     let whole = step.info.shape.iter().product::<u64>() == n as u64;
-    if !whole || step.grad.len() != n || step.states.iter().any(|state| state.len() != n) {
+    let due = [n; 2].into_iter().chain(axes.iter().flat_map(|axis| [axis.extent * axis.extent; 2]));
+    if !whole || step.grad.len() != n || !step.states.iter().map(|state| state.len()).eq(due) {
         return Err(PluginError::shape(format!(
             "the shape of `{name}` and the lengths of its buffers differ"
         )));

@@ -145,7 +145,7 @@ impl Soap {
         if excluded || rows == 0 || columns == 0 {
             return Vec::new();
         }
-        let axes = [FactorAxis::rows(rows, columns), FactorAxis::columns(rows, columns)];
+        let axes = [FactorAxis::rows(rows), FactorAxis::columns(columns)];
         axes.into_iter().filter(|axis| (2..=self.max_extent).contains(&(axis.extent as u64))).collect()
     }
 
@@ -166,20 +166,18 @@ impl Soap {
     /// An update of a matrix that has at least one factor.
     fn precondition(&self, step: Step<'_>, axes: &[FactorAxis]) -> Result<(), PluginError> {
         let (info, scalars) = (step.info, step.scalars);
-        let count = 2 + axes.iter().map(|axis| 2 * axis.parts).sum::<usize>();
-        basis::check(&step, count)?;
+        basis::check(&step, axes)?;
         let Step { param, grad, states, .. } = step;
-        let (moments, mut factors) = states.split_at_mut(2);
-        let [mean, square] = moments else { return Err(PluginError::shape("two moments are due")) };
+        let [mean, square, factors @ ..] = states else {
+            return Err(PluginError::shape("two moments are due"));
+        };
         let [rows, columns] = [info.shape[0], info.shape[1]].map(|extent| extent as usize);
         let wide = |x: &[f32]| Dense::from_numbers(rows, columns, x.iter().map(|&x| f64::from(x)));
 
         let gradient = wide(grad);
         let (refresh, mut used) = (self.refresh(scalars.update), Vec::new());
-        for axis in axes {
-            let (own, rest) = factors.split_at_mut(2 * axis.parts);
-            factors = rest;
-            let (gram, basis) = own.split_at_mut(axis.parts);
+        for (axis, states) in axes.iter().zip(factors.as_chunks_mut().0) {
+            let [gram, basis] = states;
             used.push((axis, axis.updated(gram, basis, &gradient, self.shampoo_beta, refresh)?));
         }
         let rotated = |x: Dense| used.iter().fold(x, |x, (axis, used)| axis.rotated(&x, &used.basis));

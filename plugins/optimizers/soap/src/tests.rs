@@ -145,19 +145,16 @@ fn states_hold_both_factors_and_bases() {
     let moments = ["exp_avg", "exp_avg_sq"];
     assert_eq!(names(&[6], "b"), moments);
     assert_eq!(names(&[6, 2], "wte.weight"), moments);
-    let tall = [
-        "factor_rows_0",
-        "factor_rows_1",
-        "basis_rows_0",
-        "basis_rows_1",
-        "factor_columns_0",
-        "basis_columns_0",
-    ];
+    let tall = ["factor_rows", "basis_rows", "factor_columns", "basis_columns"];
     assert_eq!(names(&[4, 2], "w"), [&moments[..], &tall].concat());
-    assert_eq!(names(&[600, 2], "w"), [&moments[..], &["factor_columns_0", "basis_columns_0"]].concat());
+    assert_eq!(names(&[600, 2], "w"), [&moments[..], &tall[2..]].concat());
+    let shape = [4u64, 2];
+    let sizes: Vec<_> =
+        soap.states(&ParamInfo::new("w", &shape)).iter().map(|it| it.elements(&shape)).collect();
+    assert_eq!(sizes, [8, 8, 16, 16, 4, 4].map(Some));
     let rounded = ParamInfo { rounded: true, ..ParamInfo::new("w", &[4u64, 2]) };
     let states = soap.states(&rounded);
-    assert_eq!((states.len(), states[8].role), (9, StateRole::ROUNDING_RESIDUAL));
+    assert_eq!((states.len(), states[6].role), (7, StateRole::ROUNDING_RESIDUAL));
 }
 
 #[test]
