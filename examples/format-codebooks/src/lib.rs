@@ -1,8 +1,8 @@
 //! Four bits whose values each block chooses from several tables, and a scaling rule of the format's own, in one file.
 //!
 //! A table has the magnitudes (i / 7)^p for i from 0 to 7, with both signs. With p = 1 they are equally far apart,
-//! which suits blocks of about equal magnitudes; larger p have more values near zero, which suits blocks with outliers. The
-//! host takes the table with the least sum of squared errors of each block.
+//! which suits blocks of about equal magnitudes; larger p have more values near zero, which suits blocks with outliers.
+//! The host takes the table with the least sum of squared errors of each block.
 //!
 //! The largest magnitude of a block need not be its scale: with the option `deviations` above 0, the scale is this
 //! multiple of the root mean square if that is less, and what lies beyond saturates. A run file sets options in the

@@ -304,7 +304,8 @@ impl Cast {
         merged.iter().filter_map(|block| self.scaling.tensor_scale(range, &[*block])).collect()
     }
 
-    /// The codes of a matrix's scaled elements, if blocks choose among tables; the plugin gives the codes of other formats.
+    /// The codes of a matrix's scaled elements, if blocks choose among tables; the plugin gives the codes of other
+    /// formats.
     ///
     /// # Errors
     /// [`CastError::Magnitude`]: a table has no code for an element.
