@@ -8,13 +8,17 @@ use std::{
 
 use tracing_subscriber::{EnvFilter, fmt::writer::BoxMakeWriter};
 
+/// Warnings, but not those of Vulkan's layers, nor that the tensor library keeps kernels in memory: the host writes
+/// them to a file.
+const DEFAULT: &str = "warn,wgpu_hal=off,cubecl_environment::persistence=off";
+
 /// Starts the log of this process. A warning that was printed before is not printed again: the runs of a sweep share
 /// theirs.
 pub(super) fn start() {
     // Module paths help readers of a debug log; a warning to a user is about the run.
     let asked = EnvFilter::try_from_env("ALTGRAD_LOG");
     let is_debug = asked.is_ok();
-    let filter = asked.unwrap_or_else(|_| EnvFilter::new("warn,wgpu_hal=off"));
+    let filter = asked.unwrap_or_else(|_| EnvFilter::new(DEFAULT));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(is_debug);
     // https://no-color.org: set to anything but nothing.
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

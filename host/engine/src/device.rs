@@ -5,7 +5,11 @@ use altgrad_base::{
     memory,
 };
 use altgrad_config::DeviceChoice;
+use altgrad_run_folder::record::KernelFile;
 use burn::tensor::Device;
+
+#[cfg(feature = "cuda")]
+use {crate::kernel_cache::KernelCache, std::sync::Arc};
 
 /// The label of the CPU.
 const CPU: &str = "cpu";
@@ -17,13 +21,25 @@ pub struct ComputeDevice {
     pub tensors: Device,
     /// `cpu`, `cuda:0`, `wgpu`.
     pub label: String,
+    /// Its compiled kernels, if a file keeps them.
+    #[cfg(feature = "cuda")]
+    kernels: Option<Arc<KernelCache>>,
 }
 
 impl ComputeDevice {
     /// The CPU, which every build has.
     #[must_use]
     pub fn cpu() -> Self {
-        Self { tensors: Device::flex(), label: CPU.into() }
+        Self::new(Device::flex(), CPU)
+    }
+
+    fn new(tensors: Device, label: &str) -> Self {
+        Self {
+            tensors,
+            label: label.into(),
+            #[cfg(feature = "cuda")]
+            kernels: None,
+        }
     }
 
     /// The chosen device. `auto` is the first CUDA device if the build has CUDA and the device works, else the CPU. A
@@ -50,6 +66,23 @@ impl ComputeDevice {
     #[must_use]
     pub fn is_cpu(&self) -> bool {
         self.label == CPU
+    }
+
+    /// Writes the file of compiled kernels if the device has compiled others. The end of the device's use does so too.
+    pub(crate) fn store_kernels(&self) {
+        #[cfg(feature = "cuda")]
+        if let Some(kernels) = &self.kernels {
+            kernels.store();
+        }
+    }
+
+    /// The file of compiled kernels, and what was taken from it; `None` without one.
+    #[must_use]
+    pub fn kernel_file(&self) -> Option<KernelFile> {
+        #[cfg(feature = "cuda")]
+        return self.kernels.as_ref().map(|kernels| kernels.record());
+        #[cfg(not(feature = "cuda"))]
+        None
     }
 
     /// Bytes that a run has taken from a GPU's memory so far, those kept for later tensors included; on the CPU the
@@ -102,7 +135,10 @@ fn working(device: ComputeDevice, hint: &str) -> Result<ComputeDevice, Diagnosti
 /// none.
 fn cuda_devices() -> usize {
     #[cfg(feature = "cuda")]
-    return Device::enumerate(burn::tensor::DeviceType::Cuda).into_vec().len();
+    {
+        crate::kernel_cache::enable();
+        Device::enumerate(burn::tensor::DeviceType::Cuda).into_vec().len()
+    }
     #[cfg(not(feature = "cuda"))]
     0
 }
@@ -111,11 +147,17 @@ fn cuda_devices() -> usize {
 fn cuda(index: u32) -> Result<ComputeDevice, Diagnostic> {
     let (found, label) = (cuda_devices(), format!("cuda:{index}"));
     if (index as usize) < found {
-        let device = ComputeDevice { tensors: Device::cuda(index as usize), label };
-        return working(
+        let device = ComputeDevice::new(Device::cuda(index as usize), &label);
+        let device = working(
             device,
             "libnvrtc of CUDA 13, not newer than the driver, must be on the loader's search path (LD_LIBRARY_PATH), CUDA_PATH must name a folder with its include/, and the GPU must have free memory; or use device = \"cpu\"",
-        );
+        )?;
+        // The libraries whose versions decide are loaded now.
+        let facts = crate::gpu_facts::of(&device.tensors);
+        let kernels = facts.and_then(|gpu| {
+            KernelCache::open(&gpu.target, gpu.driver.as_deref(), gpu.nvrtc.as_deref()).map(Arc::new)
+        });
+        return Ok(ComputeDevice { kernels, ..device });
     }
     Err(unavailable(
         &label,
@@ -143,7 +185,7 @@ fn wgpu() -> Result<ComputeDevice, Diagnostic> {
         ));
     }
     let tensors = Device::wgpu(burn::tensor::DeviceKind::DefaultDevice);
-    working(ComputeDevice { tensors, label: "wgpu".into() }, "check the driver, or use device = \"cpu\"")
+    working(ComputeDevice::new(tensors, "wgpu"), "check the driver, or use device = \"cpu\"")
 }
 
 #[cfg(not(feature = "wgpu"))]

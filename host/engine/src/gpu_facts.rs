@@ -4,19 +4,17 @@
 use std::fs;
 
 use altgrad_run_folder::record::Gpu;
-use burn::{backend::DispatchDevice, runtime_config};
+use burn::{backend::DispatchDevice, runtime_config, tensor::Device};
 use burn_cubecl::kernel::matmul::MatmulStrategy;
 use serde_json::json;
 
-use crate::device::ComputeDevice;
-
 /// The properties of a device; `None` on the CPU. Versions are those of libraries that the process has loaded: call it
 /// after the first kernel.
-pub(crate) fn of(device: &ComputeDevice) -> Option<Gpu> {
-    let DispatchDevice::Cube(cube) = device.tensors.as_dispatch() else { return None };
+pub(crate) fn of(device: &Device) -> Option<Gpu> {
+    let DispatchDevice::Cube(cube) = device.as_dispatch() else { return None };
     let client = cube.client();
     let identity = &client.properties().identity;
-    let is_cuda = device.label.starts_with("cuda");
+    let is_cuda = identity.fingerprint.starts_with("ptx_");
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let version = |names: &[&str]| is_cuda.then(|| mapped_version(&maps, names)).flatten();
     let config = runtime_config();

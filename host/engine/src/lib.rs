@@ -28,6 +28,10 @@ pub mod evaluate;
 pub mod fused_ops;
 #[cfg(feature = "gpu")]
 mod gpu_facts;
+#[cfg(feature = "cuda")]
+mod kernel_cache;
+#[cfg(any(feature = "cuda", test))]
+mod kernel_file;
 #[cfg(any(feature = "gpu", test))]
 mod kernel_limits;
 #[cfg(feature = "gpu")]

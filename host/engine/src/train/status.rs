@@ -248,9 +248,10 @@ fn environment(setup: &RunSetup) -> Environment {
         threads: rayon::current_num_threads(),
         plugins: plugins.collect(),
         #[cfg(feature = "gpu")]
-        gpu: crate::gpu_facts::of(&setup.device),
+        gpu: crate::gpu_facts::of(&setup.device.tensors),
         #[cfg(not(feature = "gpu"))]
         gpu: None,
+        kernels: setup.device.kernel_file(),
     }
 }
 

@@ -10,6 +10,8 @@ mod sweep;
 
 pub use differences::{Difference, differences, dotted_values, shown};
 pub use progress::{Failure, Progress};
-pub use run::{CastSwitch, Environment, EvaluationKind, Gpu, Library, Resume, RunRecord, RunStatus};
+pub use run::{
+    CastSwitch, Environment, EvaluationKind, Gpu, KernelFile, Library, Resume, RunRecord, RunStatus,
+};
 pub use sinks::SinkCounts;
 pub use sweep::{ComparisonChoice, SWEEP_RESULT, SweepRecord};

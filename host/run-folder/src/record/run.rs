@@ -201,6 +201,21 @@ pub struct Environment {
     /// The properties of a GPU that decide its arithmetic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<Gpu>,
+    /// The file of compiled kernels, where there is one. Results do not depend on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<KernelFile>,
+}
+
+/// A file of compiled kernels, and what a process took from it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// Kernels that it had when the device opened.
+    pub read: u64,
+    /// Kernels that it lacked and the process compiled.
+    pub added: u64,
 }
 
 /// A GPU and the programs that compile for it: runs that agree in all of this compute the same numbers.

@@ -29,8 +29,11 @@ fn driver(bench: &Bench) -> Result<PathBuf, String> {
     if !source.exists() {
         return Err("the source of the driver is not here".into());
     }
-    fs::create_dir_all(&folder).unwrap();
     let library = folder.join("libcuda.so.1");
+    if library.exists() {
+        return Ok(folder);
+    }
+    fs::create_dir_all(&folder).unwrap();
     let compiled = Command::new("g++")
         .args(["-x", "c", "-shared", "-fPIC", "-O1", "-o"])
         .args([&library, &source])
@@ -54,16 +57,11 @@ fn step_without_gpu(
         [&format!("quant.rounding=\"{rounding}\""), "quant.activation=\"E5M2\"", "quant.grad=\"E5M2\""];
     let mut args = vec!["run", "run.toml", "--device", "cuda:0", "--max-steps", "1", "--out", "run"];
     args.extend(sets.iter().flat_map(|set| ["--set", set]));
-    host_without_gpu(test, bench, &args, fault)
+    host_without_gpu(test, bench, &args, fault.as_slice())
 }
 
 /// The host with the driver of a GPU that is none.
-fn host_without_gpu(
-    test: &str,
-    bench: &Bench,
-    args: &[&str],
-    fault: Option<(&str, &str)>,
-) -> Option<Outcome> {
+fn host_without_gpu(test: &str, bench: &Bench, args: &[&str], variables: &[(&str, &str)]) -> Option<Outcome> {
     let (toolkit, driver) = match nvrtc().and_then(|toolkit| Ok((toolkit, driver(bench)?))) {
         Ok(found) => found,
         Err(why) => {
@@ -73,7 +71,7 @@ fn host_without_gpu(
     };
     let libraries = format!("{}:{}", driver.display(), toolkit.join("lib").display());
     let mut env = vec![("LD_LIBRARY_PATH", libraries.as_str()), ("CUDA_PATH", toolkit.to_str().unwrap())];
-    env.extend(fault);
+    env.extend(variables);
     let outcome = bench.host_with(args, &env);
     if let Some(why) = missing(&outcome) {
         skipped(test, why);
@@ -95,7 +93,7 @@ fn a_step_on_cuda_keeps_its_budget_of_launches_and_uploads() {
     let args = ["bench", "--kernels", "--json", "--warmup", "2", "--device", "cuda:0"];
     let args: Vec<_> = args.into_iter().chain(cases).collect();
     let test = "a_step_on_cuda_keeps_its_budget_of_launches_and_uploads";
-    let Some(outcome) = host_without_gpu(test, &bench, &args, None) else { return };
+    let Some(outcome) = host_without_gpu(test, &bench, &args, &[]) else { return };
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let report: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
     for ((case, budget), found) in BUDGET.iter().zip(report["cases"].as_array().unwrap()) {
@@ -220,6 +218,54 @@ fn cuda_kernels_of_a_whole_step_compile() {
     assert!(kernels.iter().any(bf16), "8-bit operands are multiplied as bf16 and added in f32: {kernels:?}");
 }
 
+/// A run of one step, with a variable of the environment: the record of the file of kernels, and how many kernels the
+/// process compiled.
+fn kernels_of_a_step(bench: &Bench, out: &str, variable: (&str, &str)) -> Option<(serde_json::Value, usize)> {
+    const LOG: (&str, &str) = ("ALTGRAD_LOG", "cubecl_cuda::compute::context=trace");
+    bench.write("run.toml", TINY);
+    let args = ["run", "run.toml", "--device", "cuda:0", "--max-steps", "1", "--out", out];
+    let test = "the_second_process_compiles_no_kernel_again";
+    let outcome = host_without_gpu(test, bench, &args, &[LOG, variable])?;
+    assert!([0, 5].contains(&outcome.code), "{}: {}", outcome.code, outcome.stderr);
+    let record: serde_json::Value = serde_json::from_str(&bench.read(&format!("{out}/run.json"))).unwrap();
+    Some((record["environment"]["kernels"].clone(), outcome.stderr.matches("Compiling kernel").count()))
+}
+
+/// The second process reads what the first one compiled, except the probe of the device. A damaged file costs time
+/// only.
+#[test]
+fn the_second_process_compiles_no_kernel_again() {
+    const PROBES: usize = 2;
+    let bench = Bench::new();
+    let kept = ("ALTGRAD_KERNEL_CACHE", "kept");
+    let Some((first, compiled)) = kernels_of_a_step(&bench, "first", kept) else { return };
+    let added = first["added"].as_u64().unwrap();
+    assert_eq!((first["read"].as_u64(), added > 20), (Some(0), true), "{first}");
+    assert!(compiled as u64 >= added, "{compiled} kernels compiled: {first}");
+
+    let (second, compiled) = kernels_of_a_step(&bench, "second", kept).unwrap();
+    assert_eq!((second["read"].as_u64(), second["added"].as_u64()), (Some(added), Some(0)), "{second}");
+    assert!(compiled <= PROBES, "{compiled} kernels compiled again");
+
+    let file = PathBuf::from(first["path"].as_str().unwrap());
+    let mut bytes = fs::read(bench.path("").join(&file)).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(bench.path("").join(&file), bytes).unwrap();
+    let (damaged, _) = kernels_of_a_step(&bench, "damaged", kept).unwrap();
+    assert_eq!((damaged["read"].as_u64(), damaged["added"].as_u64()), (Some(0), Some(added)), "{damaged}");
+    let (replaced, compiled) = kernels_of_a_step(&bench, "replaced", kept).unwrap();
+    assert_eq!(replaced["read"].as_u64(), Some(added), "{replaced}");
+    assert!(compiled <= PROBES, "{compiled} kernels compiled again");
+
+    let (off, compiled) = kernels_of_a_step(&bench, "off", ("ALTGRAD_KERNEL_CACHE", "off")).unwrap();
+    assert_eq!(
+        (off, compiled as u64 >= added),
+        (serde_json::Value::Null, true),
+        "{compiled} kernels compiled"
+    );
+}
+
 /// Kernels of the host for casts that formats have no kernels for: scales from deviations, few random bits.
 #[test]
 fn cuda_kernels_of_other_casts_compile() {
@@ -232,7 +278,8 @@ fn cuda_kernels_of_other_casts_compile() {
         bench.write("run.toml", TINY);
         let mut args = vec!["run", "run.toml", "--device", "cuda:0", "--max-steps", "1", "--out", "run"];
         args.extend(["--set", "quant.block=8", "--set", set]);
-        let Some(outcome) = host_without_gpu("cuda_kernels_of_other_casts_compile", &bench, &args, rounding)
+        let Some(outcome) =
+            host_without_gpu("cuda_kernels_of_other_casts_compile", &bench, &args, rounding.as_slice())
         else {
             return;
         };

@@ -221,7 +221,7 @@ fn abi_stable_is_named_in_one_module() {
 }
 
 #[test]
-fn plugin_api_depends_on_no_tensor_library_and_the_build_on_no_llvm() {
+fn plugin_api_depends_on_no_tensor_library_and_the_build_on_no_llvm_and_no_database() {
     let manifest = fs::read_to_string(root().join("plugin-api/Cargo.toml")).unwrap();
     for library in ["burn", "cubecl", "ndarray", "tch"] {
         assert!(!manifest.contains(library), "plugin-api names {library}");
@@ -233,4 +233,6 @@ fn plugin_api_depends_on_no_tensor_library_and_the_build_on_no_llvm() {
     assert_eq!(llvm.collect::<Vec<_>>(), ["name = \"cubecl-llvm\""], "only the stand-in may be there");
     let entry = lock.split("[[package]]").find(|entry| entry.contains("name = \"cubecl-llvm\"")).unwrap();
     assert!(!entry.contains("source = "), "cubecl-llvm must be the stand-in of host/vendor");
+    let databases = lock.lines().filter(|line| line.starts_with("name = \"turso"));
+    assert_eq!(databases.collect::<Vec<_>>(), ["name = \"turso\""], "only the stand-in may be there");
 }
