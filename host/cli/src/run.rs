@@ -251,7 +251,10 @@ fn closing_table(report: &RunReport, folder: &str) -> Table {
     }
     table.add_row(["tokens/s", &report.tokens_per_s().map_or("missing".into(), |rate| format!("{rate:.0}"))]);
     if let Some(share) = report.utilization() {
-        table.add_row(["model FLOPs utilization", &format!("{:.1} %", 100.0 * share)]);
+        let of_sheet =
+            report.sheet_utilization().map(|share| format!(", {:.1} % of the data sheet", 100.0 * share));
+        let share = format!("{:.1} %{}", 100.0 * share, of_sheet.unwrap_or_default());
+        table.add_row(["model FLOPs utilization", &share]);
     }
     table.add_row(["run folder", folder]);
     let checkpoint =

@@ -8,6 +8,8 @@ use altgrad_config::DeviceChoice;
 use altgrad_run_folder::record::KernelFile;
 use burn::tensor::Device;
 
+use crate::data_sheets::SheetRates;
+
 #[cfg(feature = "cuda")]
 use {crate::kernel_cache::KernelCache, std::sync::Arc};
 
@@ -82,6 +84,16 @@ impl ComputeDevice {
         #[cfg(feature = "cuda")]
         return self.kernels.as_ref().map(|kernels| kernels.record());
         #[cfg(not(feature = "cuda"))]
+        None
+    }
+
+    /// The rates of products on the data sheet of its GPU; `None` on the CPU and for GPUs that are not in the table.
+    #[must_use]
+    pub fn sheet_rates(&self) -> Option<SheetRates> {
+        #[cfg(feature = "gpu")]
+        if let burn::backend::DispatchDevice::Cube(cube) = self.tensors.as_dispatch() {
+            return SheetRates::of(&cube.client().properties().identity.name);
+        }
         None
     }
 

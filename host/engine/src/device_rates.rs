@@ -36,6 +36,8 @@ pub struct Products {
     pub gflop: f64,
     /// The rate, in units of 10^9 per second.
     pub gflop_s: f64,
+    /// The rate on the data sheet of the device, where it is known.
+    pub sheet_gflop_s: Option<f64>,
 }
 
 impl Products {
@@ -48,7 +50,11 @@ impl Products {
             let seconds = if multiplies_bf16(setup) { bf16_product } else { f32_product };
             seconds(side, FEW, &device.tensors).map_err(|error| error.message)
         });
-        Some(Self { gflop: step_gflop(setup, layout), gflop_s: product_gflop(side) / seconds.ok()? })
+        Some(Self {
+            gflop: step_gflop(setup, layout),
+            gflop_s: product_gflop(side) / seconds.ok()?,
+            sheet_gflop_s: sheet_gflop_s(setup),
+        })
     }
 
     /// Model FLOPs utilization (arXiv:2204.02311, appendix B): the part of `time` that the products of `steps` take at
@@ -57,6 +63,18 @@ impl Products {
     pub fn utilization(self, steps: u64, time: Duration) -> f64 {
         steps as f64 * self.gflop / self.gflop_s / time.as_secs_f64()
     }
+
+    /// The same at the data sheet's rate, as the paper defines it; `None` for other devices.
+    #[must_use]
+    pub fn sheet_utilization(self, steps: u64, time: Duration) -> Option<f64> {
+        self.sheet_gflop_s.map(|gflop_s| Self { gflop_s, ..self }.utilization(steps, time))
+    }
+}
+
+/// The rate of products in the precision of a run on the data sheet of its device.
+pub(crate) fn sheet_gflop_s(setup: &RunSetup) -> Option<f64> {
+    let rates = setup.device.sheet_rates()?;
+    Some(if multiplies_bf16(setup) { rates.bf16_gflop_s } else { rates.f32_gflop_s })
 }
 
 /// True if a run's products are those of bf16 matrices.
@@ -175,8 +193,11 @@ mod tests {
 
     #[test]
     fn utilization_is_the_time_of_the_products_over_that_of_the_steps() {
-        let products = Products { gflop: 3.0, gflop_s: 30.0 };
-        assert_eq!(products.utilization(4, Duration::from_secs(2)), 0.2);
+        let products = Products { gflop: 3.0, gflop_s: 30.0, sheet_gflop_s: Some(300.0) };
+        let time = Duration::from_secs(2);
+        assert_eq!(products.utilization(4, time), 0.2);
+        assert_eq!(products.sheet_utilization(4, time), Some(0.02));
+        assert_eq!(Products { sheet_gflop_s: None, ..products }.sheet_utilization(4, time), None);
     }
 
     #[test]

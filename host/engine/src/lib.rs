@@ -20,6 +20,7 @@ mod checksums;
 #[cfg(feature = "gpu")]
 pub mod cube_parts;
 pub mod curvature;
+mod data_sheets;
 pub mod debug;
 pub mod device;
 pub mod device_faults;

@@ -26,6 +26,7 @@ fn table(report: &BenchReport) -> Table {
     let launches = report.cases.iter().any(|timing| timing.launches > 0);
     let mut header =
         vec!["case", "median ms", "least ms", "ratio of medians", "of least", "tokens/s", "MFU %"];
+    header.extend(report.machine.data_sheet.map(|_| "of data sheet %"));
     header.extend(with_other.then_some(["to the other trainer: medians", "least"]).into_iter().flatten());
     header.extend(launches.then_some("launches"));
     table.set_header(header);
@@ -37,8 +38,9 @@ fn table(report: &BenchReport) -> Table {
             format!("{:.3}", timing.median_ratio),
             format!("{:.3}", timing.least_ratio),
             format!("{:.0}", timing.tokens_per_s),
-            timing.mfu.map(|share| format!("{:.1}", 100.0 * share)).unwrap_or_default(),
+            percent(timing.mfu),
         ];
+        row.extend(report.machine.data_sheet.map(|_| percent(timing.mfu_data_sheet)));
         if let Some(beside) = &timing.other {
             row.extend([beside.median_ratio, beside.least_ratio].map(|ratio| format!("{ratio:.3}")));
         }
@@ -46,6 +48,11 @@ fn table(report: &BenchReport) -> Table {
         table.add_row(row);
     }
     table
+}
+
+/// A share; empty if it is missing.
+fn percent(share: Option<f64>) -> String {
+    share.map(|share| format!("{:.1}", 100.0 * share)).unwrap_or_default()
 }
 
 /// Milliseconds of each part of a step, one column per case; `None` if no part was measured.
@@ -84,6 +91,8 @@ fn floors(report: &BenchReport) -> String {
         ("copy", machine.copy_gb_s, "GB/s"),
         ("f32 products", machine.matmul_gflop_s, "GFLOP/s"),
         ("bf16 products", machine.matmul_bf16_gflop_s, "GFLOP/s"),
+        ("f32 by the data sheet", machine.data_sheet.map(|sheet| sheet.f32_gflop_s), "GFLOP/s"),
+        ("bf16 by the data sheet", machine.data_sheet.map(|sheet| sheet.bf16_gflop_s), "GFLOP/s"),
     ];
     let rates =
         rates.into_iter().filter_map(|(what, rate, unit)| Some(format!("{what} {:.1} {unit}", rate?)));

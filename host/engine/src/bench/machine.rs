@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::{
+    data_sheets::SheetRates,
     device_faults::catch_panic,
     device_rates::{
         LARGE, MANY, bf16_product, f32_product, multiplies_bf16, product_gflop, seconds, spread, wait,
@@ -31,6 +32,8 @@ pub struct Machine {
     pub matmul_gflop_s: Option<f64>,
     /// The rate for bf16 matrices, where the device multiplies them faster.
     pub matmul_bf16_gflop_s: Option<f64>,
+    /// The rates on the data sheet of the device, if it is known.
+    pub data_sheet: Option<SheetRates>,
     /// Rounding 64 MiB to a format, to nearest, with all statistics, by format.
     pub fake_quant: BTreeMap<String, Kernel>,
     /// The reason of each failed measurement.
@@ -51,7 +54,7 @@ impl Machine {
     pub(super) fn measure(runs: &[ReadyRun]) -> Self {
         let compute = &runs[0].setup.device;
         let device = &compute.tensors;
-        let mut machine = Self::default();
+        let mut machine = Self { data_sheet: compute.sheet_rates(), ..Self::default() };
         machine.copy_gb_s = machine.rate("copy", GB, || copy(device));
         let gflop = product_gflop(LARGE);
         machine.matmul_gflop_s = machine.rate("f32 products", gflop, || f32_product(LARGE, MANY, device));

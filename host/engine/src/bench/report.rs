@@ -29,6 +29,8 @@ pub struct Timing {
     pub floor_ms: Option<f64>,
     /// Model FLOPs utilization: the same for products in the precision of training, as a share of the median.
     pub mfu: Option<f64>,
+    /// The same at the rate of the device's data sheet, if it is known.
+    pub mfu_data_sheet: Option<f64>,
     /// Kernels that a step launches; 0 on the CPU.
     pub launches: usize,
     /// Milliseconds of a step's parts: medians; empty on a GPU, where parts overlap.

@@ -24,7 +24,7 @@ pub(super) fn take_step(run: &mut ReadyRun, number: u64) -> Result<Duration, Dia
         setup,
         (state, update_metrics),
         (&outputs, &update),
-        StepTime { elapsed, utilization: None },
+        StepTime { elapsed, utilization: None, sheet_utilization: None },
     );
     device_rates::wait(&setup.device.tensors)?;
     Ok(started.elapsed())

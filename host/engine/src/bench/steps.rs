@@ -18,7 +18,8 @@ use super::{
     step::take_step,
 };
 use crate::{
-    device_rates, fused_ops,
+    device_rates::{self, sheet_gflop_s},
+    fused_ops,
     profile::spans::{SpanRecorder, SpanTime},
     setup::ReadyRun,
 };
@@ -156,6 +157,7 @@ fn timings(
             tokens_per_s: run.setup.tokens_per_step() as f64 / median_ms * 1e3,
             gflop,
             mfu: machine.product_gflop_s(&run.setup).map(|rate| gflop / rate * 1e3 / median_ms),
+            mfu_data_sheet: sheet_gflop_s(&run.setup).map(|rate| gflop / rate * 1e3 / median_ms),
             launches,
             floor_ms: machine.matmul_gflop_s.map(|rate| gflop / rate * 1e3),
             phases_ms: times.phases.iter().map(|(name, times)| (*name, median(times))).collect(),

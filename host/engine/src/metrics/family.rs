@@ -43,6 +43,8 @@ pub struct MetricSetup<'a> {
     pub grid_rules: bool,
     /// True if there is a dynamic loss scale.
     pub loss_scaling: bool,
+    /// True if the data sheet of the device is known.
+    pub data_sheet: bool,
     /// The names of the optimizer's own numbers.
     pub optimizer: Vec<String>,
     /// Names of the parameters.
@@ -57,7 +59,7 @@ impl<'a> MetricSetup<'a> {
     pub fn new(layout: &'a Layout, quant: &'a QuantPlan, config: MetricsSection, shadow: bool) -> Self {
         let parameters = layout.specs.iter().map(|spec| Layer::from(spec.name.as_str())).collect();
         let sites = quant.sites().iter().map(|site| (site.role, Layer::from(site.layer.as_str()))).collect();
-        let [curvature, grid_rules, loss_scaling] = [false; 3];
+        let [curvature, grid_rules, loss_scaling, data_sheet] = [false; 4];
         Self {
             layout,
             quant,
@@ -67,6 +69,7 @@ impl<'a> MetricSetup<'a> {
             curvature,
             grid_rules,
             loss_scaling,
+            data_sheet,
             optimizer: Vec::new(),
             parameters,
             sites,
@@ -89,6 +92,12 @@ impl<'a> MetricSetup<'a> {
     #[must_use]
     pub fn with_loss_scaling(self, loss_scaling: bool) -> Self {
         Self { loss_scaling, ..self }
+    }
+
+    /// The setup of a device whose data sheet is known, or of another one.
+    #[must_use]
+    pub fn with_data_sheet(self, data_sheet: bool) -> Self {
+        Self { data_sheet, ..self }
     }
 
     /// The setup with or without measurements of curvature.

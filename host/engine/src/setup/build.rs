@@ -72,7 +72,7 @@ impl ReadyRun {
             let error = Diagnostic::config(message).hint("use a fixed `train.loss_scale`");
             return Err(place(error, source, "train.loss_scale"));
         }
-        let metrics = metric_names(&config, &casts, observed.as_ref(), (&optimizer, &layout));
+        let metrics = metric_names(&config, &casts, observed.as_ref(), (&optimizer, &layout), &device);
         warnings::warn(&config, &casts, &metrics, (&optimizer, &layout));
 
         #[cfg(feature = "gpu")]
@@ -157,6 +157,7 @@ fn metric_names(
     casts: &[&QuantPlan],
     observed: Option<&ObservedSites>,
     (optimizer, layout): (&OptimizerState, &Layout),
+    device: &ComputeDevice,
 ) -> Vec<MetricId> {
     metrics::names(casts.iter().map(|quant| {
         MetricSetup::new(layout, quant, config.metrics, config.shadow.every > 0)
@@ -165,6 +166,7 @@ fn metric_names(
             .with_optimizer(optimizer.number_names())
             .with_curvature(config.curvature.every > 0)
             .with_loss_scaling(config.train.loss_scale == LossScaleChoice::Dynamic)
+            .with_data_sheet(device.sheet_rates().is_some())
     }))
 }
 

@@ -165,12 +165,17 @@ impl Run<'_> {
             )?;
             let elapsed = elapsed + started.elapsed();
             self.logger.log_events(update.event(step, outputs.loss).into_iter().collect());
+            let products = self.report.products;
             step::record_metrics(
                 &mut record,
                 &self.setup,
                 (&self.state, &self.update_metrics),
                 (&outputs, &update),
-                StepTime { elapsed, utilization: self.report.products.map(|of| of.utilization(1, elapsed)) },
+                StepTime {
+                    elapsed,
+                    utilization: products.map(|of| of.utilization(1, elapsed)),
+                    sheet_utilization: products.and_then(|of| of.sheet_utilization(1, elapsed)),
+                },
             );
 
             self.report.add_step(outputs.loss, self.setup.tokens_per_step(), elapsed);

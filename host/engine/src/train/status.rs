@@ -147,6 +147,13 @@ impl RunReport {
         Some(products.utilization(self.steps, self.training_time))
     }
 
+    /// The same at the rate of the device's data sheet; missing for devices whose data sheet is unknown.
+    #[must_use]
+    pub fn sheet_utilization(&self) -> Option<f64> {
+        let products = self.products.filter(|_| self.steps > 0)?;
+        products.sheet_utilization(self.steps, self.training_time)
+    }
+
     /// The summary that sinks receive at the end.
     #[must_use]
     pub fn summary(&self) -> Vec<(MetricId, f64)> {
@@ -212,7 +219,9 @@ fn record(
         training_s: report.training_time.as_secs_f64(),
         tokens_per_s: report.tokens_per_s(),
         mfu: report.utilization(),
+        mfu_data_sheet: report.sheet_utilization(),
         product_gflop_s: report.products.map(|products| products.gflop_s),
+        data_sheet_gflop_s: report.products.and_then(|products| products.sheet_gflop_s),
         memory_mb: setup.device.peak_memory().map(|bytes| bytes as f64 / 1e6),
         data_fingerprint: report.data_fingerprint.clone(),
         unigram_entropy: report.alerts.facts().unigram_entropy,

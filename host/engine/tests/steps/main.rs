@@ -68,7 +68,7 @@ fn finish(
     let ReadyRun { setup, state, update_metrics, .. } = run;
     let mut record = MetricRecord::new(number);
     let update = step::apply_update(setup, (state, update_metrics), number, grads, &outputs).unwrap();
-    let time = StepTime { elapsed: Duration::from_secs(1), utilization: Some(0.5) };
+    let time = StepTime { elapsed: Duration::from_secs(1), utilization: Some(0.5), sheet_utilization: None };
     step::record_metrics(&mut record, setup, (state, update_metrics), (&outputs, &update), time);
     (record, update)
 }

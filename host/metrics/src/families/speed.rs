@@ -44,6 +44,8 @@ metrics! {
     /// the rate of one large product, over `train/step_ms`. The rate is measured before the first step of the process,
     /// on the run's device and in its `train.precision`.
     MFU = { name: "train/mfu", unit: Unit::Fraction, ..SPEED };
+    /// The same at the rate of the device's data sheet, for GPUs whose data sheet is known.
+    MFU_DATA_SHEET = { name: "train/mfu_data_sheet", unit: Unit::Fraction, ..SPEED };
     /// Memory after the step: what the run has taken from a GPU's memory, with what it keeps for later tensors; on the
     /// CPU the resident memory of the process.
     MEMORY_MB = { name: "train/memory_mb", unit: Unit::Megabytes, ..SPEED };

@@ -115,6 +115,12 @@ pub struct RunRecord {
     /// The rate of one large product on the device, in the precision of training, before the first step of the newest
     /// process: 10^9 multiplications and additions per second.
     pub product_gflop_s: Option<f64>,
+    /// `mfu` at `data_sheet_gflop_s`; missing for devices whose data sheet is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mfu_data_sheet: Option<f64>,
+    /// The rate of such products on the data sheet of the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_sheet_gflop_s: Option<f64>,
     /// The largest memory so far, MB: what the run has taken from a GPU's memory, on the CPU of the process.
     pub memory_mb: Option<f64>,
     /// Fingerprint of all token ids, as in checkpoints; runs of earlier versions do not record it.
