@@ -33,7 +33,7 @@ use altgrad_sweep::{
 };
 use clap::Args;
 
-use super::vetting::TrustArgs;
+use super::{sweep::gpu_limit, vetting::TrustArgs};
 
 /// The run file with the confirmed remedy.
 const REMEDIED: &str = "remedied.toml";
@@ -144,6 +144,10 @@ pub(super) fn run(args: &BlameArgs) -> Result<ExitCode, Diagnostic> {
     let jobs = usize::from(args.jobs);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = (cores / jobs).max(1);
+    let gpus = gpu_limit(None, args.jobs);
+    if let (false, Some(message)) = (args.quiet, gpus.message(jobs, [config.run.device])) {
+        eprintln!("{message}");
+    }
     let check = |config, source: &Source| ReadyRun::build(config, source).map(drop);
     let mut runner = Runner {
         config: &config,
@@ -153,6 +157,7 @@ pub(super) fn run(args: &BlameArgs) -> Result<ExitCode, Diagnostic> {
         folder,
         launcher: Launcher::Local(Local {
             jobs,
+            gpus,
             threads,
             sweep: "blame".into(),
             deadline: args.budget.deadline(),

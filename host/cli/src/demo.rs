@@ -12,7 +12,7 @@ use altgrad_engine::setup::ReadyRun;
 use altgrad_sweep::{LauncherChoice, SweepOptions};
 use clap::Args;
 
-use super::{compare, watch::LivePage};
+use super::{compare, sweep::gpu_limit, watch::LivePage};
 
 /// `altgrad-host demo`.
 #[derive(Debug, Args)]
@@ -32,10 +32,12 @@ pub(super) fn run(args: &DemoArgs) -> Result<ExitCode, Diagnostic> {
     let (matrix, runs) = (args.out.join("demo.toml"), args.out.join("runs"));
     write(args)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = args.jobs.unwrap_or(cores.min(2) as u16);
     let options = SweepOptions {
         launcher: LauncherChoice::Local,
         out: None,
-        jobs: Some(args.jobs.map_or(cores.min(2), usize::from)),
+        jobs: Some(jobs.into()),
+        gpus: gpu_limit(None, jobs),
         threads: None,
         quiet: false,
         check: false,

@@ -6,9 +6,9 @@ use altgrad_base::{
     diagnostic::{Diagnostic, Fault},
     eprintln, interrupt, println,
 };
-use altgrad_config::Source;
-use altgrad_engine::setup::ReadyRun;
-use altgrad_sweep::{LauncherChoice, SweepOptions, folder::RESULT, matrix::SweepMatrix};
+use altgrad_config::{DeviceChoice, Source};
+use altgrad_engine::{device::ComputeDevice, setup::ReadyRun};
+use altgrad_sweep::{LauncherChoice, SweepOptions, folder::RESULT, launch::GpuLimit, matrix::SweepMatrix};
 use clap::{Args, ValueEnum};
 
 use super::{vetting::TrustArgs, watch::LivePage};
@@ -24,6 +24,10 @@ pub(super) struct SweepArgs {
     /// Number of simultaneous runs. Default: 1; with slurm, no limit.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
+    /// Number of simultaneous runs on a GPU. Default: 1, because several take turns; with NVIDIA's MPS as many as
+    /// `--jobs`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs_per_gpu: Option<u16>,
     /// Threads of each run. Default: the cores divided by the jobs. A resumed sweep keeps its number of threads.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
@@ -61,6 +65,14 @@ enum LauncherName {
     Slurm,
 }
 
+/// The limit of runs on a GPU, for some runs at a time.
+pub(super) fn gpu_limit(at_once: Option<u16>, jobs: u16) -> GpuLimit {
+    // One run at a time needs no limit, and no device is opened for it.
+    let auto = (jobs > 1).then(|| ComputeDevice::open(DeviceChoice::Auto));
+    let auto_is_gpu = auto.is_some_and(|device| device.is_ok_and(|device| !device.is_cpu()));
+    GpuLimit::new(at_once.map(usize::from), auto_is_gpu)
+}
+
 pub(super) fn run(args: &SweepArgs) -> Result<ExitCode, Diagnostic> {
     let launcher = match args.launcher {
         LauncherName::Slurm => LauncherChoice::Slurm { options: args.sbatch.clone(), wait: !args.no_wait },
@@ -74,6 +86,10 @@ pub(super) fn run(args: &SweepArgs) -> Result<ExitCode, Diagnostic> {
         launcher,
         out: args.out.clone(),
         jobs: args.jobs.map(usize::from),
+        gpus: match args.launcher {
+            LauncherName::Local => gpu_limit(args.jobs_per_gpu, args.jobs.unwrap_or(1)),
+            LauncherName::Slurm => GpuLimit::default(),
+        },
         threads: args.threads.map(usize::from),
         quiet: args.quiet,
         check: args.check,

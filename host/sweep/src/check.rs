@@ -1,12 +1,14 @@
 //! Checks of a sweep before it writes anything.
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::RunConfig;
+use altgrad_config::{DeviceChoice, RunConfig};
 
 use super::{CheckRun, Sweep, combine::Combination};
 impl Sweep {
-    /// Every combination passes `check_run`, and every run that has started matches its combination.
-    pub(super) fn check(&self, check_run: CheckRun<'_>) -> Result<(), Diagnostic> {
+    /// Every combination passes `check_run`, and every run that has started matches its combination. Returns the
+    /// devices of the combinations.
+    pub(super) fn check(&self, check_run: CheckRun<'_>) -> Result<Vec<DeviceChoice>, Diagnostic> {
+        let mut devices = Vec::new();
         for group in &self.groups() {
             for (key, value, seed) in self.tried(group)? {
                 self.check_key(&key)?;
@@ -26,6 +28,7 @@ impl Sweep {
             let first = combination.tune.as_ref().and_then(|(key, grid)| Some((key.clone(), *grid.first()?)));
             let (config, source) = self.resolve(combination, first.as_ref())?;
             let task = self.folder.task(&config, config.train.max_steps);
+            devices.push(task.device);
             if first.is_none() {
                 self.folder.check(&config)?;
             }
@@ -33,7 +36,7 @@ impl Sweep {
                 check_run(config, &source).map_err(|error| self.matrix.placed(combination, error))?;
             }
         }
-        Ok(())
+        Ok(devices)
     }
 
     /// A key whose value is found by trials cannot be an axis.

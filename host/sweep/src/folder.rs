@@ -110,6 +110,7 @@ impl SweepFolder {
             until,
             steps: config.train.max_steps,
             fork: None,
+            device: config.run.device,
             name,
         }
     }

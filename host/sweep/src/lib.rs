@@ -45,7 +45,7 @@ use altgrad_config::{RunConfig, Source};
 use bisection::Stable;
 use combine::Combination;
 use folder::{RESULT, SweepFolder};
-use launch::{Ended, Launcher, Local, Slurm};
+use launch::{Ended, GpuLimit, Launcher, Local, Slurm};
 use matrix::SweepMatrix;
 use outcome::Outcome;
 use result::{Results, RunResult, WorseThanTwin};
@@ -63,6 +63,8 @@ pub struct SweepOptions {
     pub out: Option<PathBuf>,
     /// Processes at a time. Default: one here, and on a cluster as many as have room.
     pub jobs: Option<usize>,
+    /// Processes at a time on a GPU of this machine.
+    pub gpus: GpuLimit,
     /// Threads of each; the cores divided by `jobs` if missing. A sweep keeps those it began with.
     pub threads: Option<usize>,
     /// Who runs the processes.
@@ -151,7 +153,12 @@ pub fn sweep(path: &Path, options: &SweepOptions, check_run: CheckRun<'_>) -> Re
         failures: BTreeMap::new(),
         trial_results: TrialResults::default(),
     };
-    sweep.check(check_run)?;
+    let devices = sweep.check(check_run)?;
+    if let (false, Launcher::Local(local)) = (options.quiet, &sweep.launcher)
+        && let Some(message) = local.gpus.message(local.jobs, devices)
+    {
+        eprintln!("{message}");
+    }
     if options.check {
         return Ok(sweep.results());
     }
@@ -208,7 +215,8 @@ fn launcher(folder: &SweepFolder, name: &str, threads: usize, options: &SweepOpt
     match &options.launcher {
         LauncherChoice::Local => {
             let jobs = options.jobs.unwrap_or(1);
-            Launcher::Local(Local { jobs, threads, sweep: name.to_string(), deadline: None })
+            let gpus = options.gpus;
+            Launcher::Local(Local { jobs, gpus, threads, sweep: name.to_string(), deadline: None })
         }
         LauncherChoice::Slurm { options: sbatch, wait } => Launcher::Slurm(Slurm {
             name: name.to_string(),

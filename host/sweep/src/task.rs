@@ -2,6 +2,8 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
+use altgrad_config::DeviceChoice;
+
 use super::outcome::Outcome;
 
 /// A run to be done.
@@ -21,6 +23,8 @@ pub struct Task {
     pub steps: u64,
     /// The checkpoint of another run from which it continues, in place of its own first step.
     pub fork: Option<PathBuf>,
+    /// The device that its run file names.
+    pub device: DeviceChoice,
 }
 
 impl Task {

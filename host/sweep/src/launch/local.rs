@@ -16,7 +16,7 @@ use std::{
 
 use altgrad_base::{diagnostic::Diagnostic, interrupt};
 
-use super::ended::Ended;
+use super::{ended::Ended, gpus::GpuLimit};
 use crate::{
     progress::{SweepProgress, log},
     task::Task,
@@ -30,6 +30,8 @@ const POLL: Duration = Duration::from_millis(20);
 pub struct Local {
     /// Processes at a time.
     pub jobs: usize,
+    /// Processes at a time on a GPU.
+    pub gpus: GpuLimit,
     /// Threads of each.
     pub threads: usize,
     /// The sweep's name, for sinks that support groups of runs.
@@ -66,7 +68,7 @@ impl Local {
                 waiting.clear();
             }
             while running.len() < self.jobs
-                && let Some(task) = waiting.pop_front()
+                && let Some(task) = self.gpus.take(&mut waiting, running.iter().map(|process| process.task))
             {
                 match self.start(task) {
                     Ok(started) => running.push(started),

@@ -5,10 +5,12 @@
 //! run can never write at the same time.
 
 mod ended;
+mod gpus;
 mod local;
 mod slurm;
 
 pub use ended::Ended;
+pub use gpus::GpuLimit;
 pub use local::Local;
 pub use slurm::Slurm;
 

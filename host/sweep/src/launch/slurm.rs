@@ -207,6 +207,8 @@ fn length(path: &Path) -> u64 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use altgrad_config::DeviceChoice;
+
     use super::*;
 
     #[test]
@@ -219,6 +221,7 @@ mod tests {
             until,
             steps: 9,
             fork: None,
+            device: DeviceChoice::Auto,
         };
         let slurm = Slurm {
             name: "m".into(),

@@ -266,6 +266,43 @@ fn the_second_process_compiles_no_kernel_again() {
     );
 }
 
+/// Runs on a GPU do not take turns unless MPS runs, which its pipe shows.
+#[test]
+fn a_sweep_computes_one_run_on_a_gpu_at_a_time() {
+    const TEST: &str = "a_sweep_computes_one_run_on_a_gpu_at_a_time";
+    let bench = Bench::new();
+    bench.write("run.toml", TINY);
+    let set = "set = { run.device = \"cuda:0\", train.max_steps = 1 }\naxes.run.seed = [1, 2]\n";
+    bench.write("m.toml", &format!("base = \"run.toml\"\nout = \"out\"\n{set}"));
+    bench.write("mps/control", "");
+    let sweep = |more: &[&str], variables: &[(&str, &str)]| {
+        let args = [["sweep", "m.toml", "--jobs", "2"].as_slice(), more].concat();
+        host_without_gpu(TEST, &bench, &args, variables)
+    };
+    let pipes = bench.path("mps").display().to_string();
+    let Some(with_mps) = sweep(&["--check"], &[("CUDA_MPS_PIPE_DIRECTORY", &pipes)]) else { return };
+    assert_eq!(with_mps.code, 0, "{}", with_mps.stderr);
+    assert!(
+        with_mps.stderr.contains("cuda:0 computes up to 2 runs at a time, because MPS runs\n"),
+        "{}",
+        with_mps.stderr
+    );
+    let asked = sweep(&["--check", "--jobs-per-gpu", "2"], &[]).unwrap();
+    assert!(!asked.stderr.contains("at a time"), "{}", asked.stderr);
+
+    let without = sweep(&[], &[]).unwrap();
+    assert!(without.stderr.contains("cuda:0 computes one run at a time, "), "{}", without.stderr);
+    let seconds = |key: &str| {
+        let runs = fs::read_dir(bench.path("out/m")).unwrap().filter_map(|run| {
+            let text = fs::read_to_string(run.unwrap().path().join("run.json")).ok()?;
+            serde_json::from_str::<serde_json::Value>(&text).unwrap()[key].as_u64()
+        });
+        runs.collect::<BTreeSet<_>>()
+    };
+    let (started, ended) = (seconds("started_unix_s"), seconds("updated_unix_s"));
+    assert!(started.last() >= ended.first(), "the second starts after the first: {started:?} {ended:?}");
+}
+
 /// Kernels of the host for casts that formats have no kernels for: scales from deviations, few random bits.
 #[test]
 fn cuda_kernels_of_other_casts_compile() {
