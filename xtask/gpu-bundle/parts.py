@@ -1,4 +1,4 @@
-"""The parts of the script: a first rounding, the benchmark, runs that are killed and resumed, the tests, and another trainer."""
+"""The parts of the script: a first rounding, the benchmark, the start of a process, runs that are killed and resumed, the tests, and another trainer."""
 
 import json
 import struct
@@ -10,12 +10,12 @@ import machine
 from processes import PartFailed, PartSkipped
 
 SIZES = ["tiny", "seed", "gpt2"]
-CASES = ["fp32", "fp32+metrics", "bf16", "E5M2", "E5M2+metrics", "hybrid+metrics", "E5M2+metrics+shadow"]
+CASES = ["fp32", "fp32+metrics", "bf16", "E5M2", "E5M2+metrics", "recipe:mxfp8", "recipe:nvfp4", "hybrid+metrics", "E5M2+metrics+shadow"]
 TESTS = ["devices", "gpu"]
 # Tests at a time: most of their time goes to processes that compile kernels on one core.
 AT_ONCE = 8
 # Most seconds of the parts that are no tests, times `--limit-factor`.
-DEVICE, CASE, LIST, RESUME = 60, 60, 30, 200
+DEVICE, CASE, LIST, RESUME, START = 60, 60, 30, 200, 120
 
 
 def limited(bundle, name, seconds, work, **options):
@@ -47,10 +47,28 @@ def bench(bundle):
         limited(bundle, f"bench {size} {case}", CASE, lambda part: times(bundle, part, size, case, None))
 
 
+def start(bundle):
+    """A part with the seconds of two processes of one step: the first compiles all kernels, the second reads them from a file."""
+
+    def work(part):
+        variables = {"ALTGRAD_KERNEL_CACHE": str(fresh(bundle, "kernels"))}
+        found = {}
+        for which in ["first", "second"]:
+            folder, begun = fresh(bundle, "start"), time.monotonic()
+            command = [bundle.host, "run", bundle.folder / "exp.toml", "--device", bundle.options.device]
+            part.call([*command, "--out", folder, "--max-steps", 1], variables)
+            seconds = round(time.monotonic() - begun, 3)
+            record = json.loads((folder / "run.json").read_text())
+            found[which] = {"seconds": seconds, "kernels": record["environment"].get("kernels")}
+        return found
+
+    limited(bundle, "start", START, work)
+
+
 def compare(bundle):
-    """A part per size and case that is measured in turn with another trainer, which computes no metrics."""
+    """A part per size and case that is measured in turn with another trainer, which computes no metrics and no recipes."""
     other = bundle.other_trainer
-    cases = [case for case in bundle.options.cases if other and "+" not in case]
+    cases = [case for case in bundle.options.cases if other and not set("+:") & set(case)]
     for size, case in product(bundle.options.sizes, cases):
         limited(bundle, f"compare {size} {case}", CASE, lambda part: times(bundle, part, size, case, other))
 
@@ -151,4 +169,4 @@ def kill_and_resume(bundle, part, *more):
 
 
 # In this order: what a call that ends early should have comes first, and what may fail for another program's sake last.
-ALL = {"bench": bench, "resume": resume, "tests": tests, "compare": compare}
+ALL = {"bench": bench, "start": start, "resume": resume, "tests": tests, "compare": compare}

@@ -41,11 +41,12 @@ class Part:
         for process in list(self.running):
             self.kill(process)
 
-    def start(self, command):
-        """Starts a process without waiting."""
+    def start(self, command, variables=None):
+        """Starts a process without waiting. `variables` are set beside the bundle's."""
         # Files take any amount of output, and a process that was not killed keeps no reader waiting.
         output = {name: tempfile.TemporaryFile() for name in ("stdout", "stderr")}
-        process = subprocess.Popen(list(map(str, command)), env=self.bundle.variables, start_new_session=True, **output)
+        env = {**self.bundle.variables, **(variables or {})}
+        process = subprocess.Popen(list(map(str, command)), env=env, start_new_session=True, **output)
         process.output = output
         self.running.append(process)
         return process
@@ -85,9 +86,9 @@ class Part:
         self.bundle.log(f"$ {' '.join(process.args)}\n{''.join(texts)}{more}")
         return texts
 
-    def call(self, command):
+    def call(self, command, variables=None):
         """Runs a command that must succeed: both outputs."""
-        code, out, err = self.finish(self.start(command))
+        code, out, err = self.finish(self.start(command, variables))
         if code != 0:
             raise PartFailed(f"exit code {code}: {(err or out).strip()[-500:]}")
         return out, err

@@ -3,7 +3,7 @@
 
 The script lies in the unpacked bundle. It looks for CUDA's libnvrtc and headers in the environment (CUDA_PATH, LD_LIBRARY_PATH), beside
 `nvcc`, in /usr/local/cuda*, and in PyTorch's wheels. Its parts, in this order: a first rounding on the device, without which nothing else
-is tried; `bench`, the benchmark, each case alone; `resume`, runs that are killed and resumed; `tests`, some at a time, those of rounding
+is tried; `bench`, the benchmark, each case alone; `start`, two processes of one step; `resume`, runs that are killed and resumed; `tests`, some at a time, those of rounding
 first; `compare`, the cases in turn with a trainer in PyTorch, if the bundle has one. `--only` chooses among them. A part that fails or
 takes too long does not keep others from running. A test that lacks a device or a tool is skipped, and counts as not run.
 

@@ -39,19 +39,33 @@ def device(call):
 
 
 def reports(parts, kind):
-    """The size and the only case of each part of a benchmark."""
+    """The report of each part of a benchmark, with its size and its only case."""
     passed = [part["result"] for name, part in parts.items() if name.startswith(f"{kind} ") and part["status"] == "passed"]
-    return [(report["size"], report["cases"][0]) for report in passed]
+    return [(report["size"], report["cases"][0], report) for report in passed]
 
 
 def bench(parts):
-    """The figures by size and case: milliseconds, launches, and the ratio to another trainer."""
-    alone = [f"{size} {case['case']} {case['median_ms']:.1f} ({case['launches']})" for size, case in reports(parts, "bench")]
+    """The figures by size and case: milliseconds, launches, utilization, memory, the ratio to another trainer, and seconds of the start."""
+    alone = [f"{size} {case['case']} {case['median_ms']:.1f} ({figures(case, report)})" for size, case, report in reports(parts, "bench")]
     if alone:
-        yield "ms per step (launches): " + ", ".join(alone)
-    ratios = [f"{size} {case['case']} {case['other']['median_ratio']:.2f}" for size, case in reports(parts, "compare")]
+        yield "ms per step (launches, % of the rate measured / of the data sheet, MB): " + ", ".join(alone)
+    ratios = [f"{size} {case['case']} {case['other']['median_ratio']:.2f}" for size, case, _ in reports(parts, "compare")]
     if ratios:
         yield "times the other trainer's: " + ", ".join(ratios)
+    begun = parts.get("start", {})
+    if begun.get("status") == "passed":
+        seconds = [f"{begun['result'][which]['seconds']:.1f}" for which in ("first", "second")]
+        yield f"seconds of a process of one step: {seconds[0]}, with the kernels of the first {seconds[1]}"
+
+
+def figures(case, report):
+    """Launches, utilization at both rates, and memory; `-` for what is missing."""
+
+    def shown(value, factor=1):
+        return "-" if value is None else f"{factor * value:.1f}"
+
+    shares = " / ".join(shown(case.get(key), 100) for key in ("mfu", "mfu_data_sheet"))
+    return f"{case['launches']}, {shares}, {shown(report.get('device_memory_mb'))}"
 
 
 def checks(parts):

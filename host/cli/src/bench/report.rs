@@ -76,12 +76,17 @@ fn phase_table(report: &BenchReport) -> Option<Table> {
     Some(table)
 }
 
-/// A line, if the system reports memory.
+/// Lines for what the system and the device report.
 fn memory(report: &BenchReport) -> String {
-    let (Some(peak), [first, .., last]) = (report.peak_rss_mb, report.rss_mb.as_slice()) else {
-        return String::new();
+    let mut text = match (report.peak_rss_mb, report.rss_mb.as_slice()) {
+        (Some(peak), [first, .., last]) => format!(
+            "memory: {first:.0} MB after a tenth of the steps, {last:.0} at the end, {peak:.0} at most\n"
+        ),
+        _ => String::new(),
     };
-    format!("memory: {first:.0} MB after a tenth of the steps, {last:.0} at the end, {peak:.0} at most\n")
+    text +=
+        &report.device_memory_mb.map(|mb| format!("memory of the device: {mb:.0} MB\n")).unwrap_or_default();
+    text
 }
 
 /// The limits of the device, and why one is missing.

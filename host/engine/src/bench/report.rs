@@ -56,6 +56,9 @@ pub struct BenchReport {
     pub host_version: &'static str,
     /// Peak memory of this process over all cases, MB; `None` where the system does not report it.
     pub peak_rss_mb: Option<f64>,
+    /// The most memory that all cases have taken from a GPU, MB, with what is kept for later tensors; `None` on the
+    /// CPU.
+    pub device_memory_mb: Option<f64>,
     /// Resident memory after each tenth of the steps, MB; growth indicates a leak.
     pub rss_mb: Vec<f64>,
     /// The best performance of the device.

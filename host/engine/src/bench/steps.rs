@@ -86,6 +86,8 @@ pub fn measure(
         runs.iter_mut().map(|run| kernels::launches(run, number)).collect();
     // Before the machine is measured, which takes memory of its own.
     let peak_rss_mb = mb(memory::peak_rss());
+    let device = &runs[0].setup.device;
+    let device_memory_mb = mb(device.peak_memory().filter(|_| !device.is_cpu()));
     let machine = Machine::measure(&runs);
     Ok(BenchReport {
         size: size.to_string(),
@@ -95,6 +97,7 @@ pub fn measure(
         steps: spec.steps,
         host_version: env!("CARGO_PKG_VERSION"),
         peak_rss_mb,
+        device_memory_mb,
         rss_mb: rss,
         cases: timings(spec, &runs, (&times, &launches?), other.as_deref(), &machine),
         machine,

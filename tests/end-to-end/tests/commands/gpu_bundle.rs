@@ -36,7 +36,7 @@ case "$*" in
     other=null
     case "$*" in *" --compare-with torch") other='{"median_ratio": 7.5}' ;; esac
     all=$*; case=${all#* --case }
-    echo '{"size": "tiny", "cases": [{"case": "'"${case%% *}"'", "median_ms": 80.25, "launches": 1222, "other": '"$other"'}]}' ;;
+    echo '{"size": "tiny", "cases": [{"case": "'"${case%% *}"'", "median_ms": 80.25, "launches": 1222, "mfu": 0.0316, "mfu_data_sheet": null, "other": '"$other"'}], "device_memory_mb": 812.4}' ;;
 *) exit 1 ;;
 esac
 "#;
@@ -172,6 +172,7 @@ fn a_call_ends_at_its_limit_and_the_next_one_continues() {
         "device: passed",
         "bench tiny fp32: passed",
         "bench tiny E5M2: passed",
+        "start: failed",
         "kill and resume: failed",
         "kill and resume without master weights: failed",
         "tests of devices: passed",
@@ -186,16 +187,16 @@ fn a_call_ends_at_its_limit_and_the_next_one_continues() {
     let said = String::from_utf8_lossy(&second.stdout).into_owned();
     let summary: Vec<&str> = said.lines().rev().take(10).collect::<Vec<_>>().into_iter().rev().collect();
     let without = |line: &str, from: &str| line.split(from).next().unwrap().to_string();
-    assert_eq!(without(summary[0], "; "), "summary: 10 parts passed, 9 failed, 4 were skipped", "{said}");
+    assert_eq!(without(summary[0], "; "), "summary: 10 parts passed, 10 failed, 4 were skipped", "{said}");
     assert!(summary[1].starts_with("device: cpu"), "{said}");
     let figures = [
-        "ms per step (launches): tiny fp32 80.2 (1222), tiny E5M2 80.2 (1222)",
+        "ms per step (launches, % of the rate measured / of the data sheet, MB): tiny fp32 80.2 (1222, 3.2 / -, 812.4), tiny E5M2 80.2 (1222, 3.2 / -, 812.4)",
         "times the other trainer's: tiny E5M2 7.50",
         "checks: 0 of 2 resumed runs are bit-identical; 4 of 10 tests passed, 4 were not run",
-        "failed: kill and resume: exit code 1: ",
+        "failed: start: exit code 1: ",
     ];
     assert_eq!(summary[2..6], figures, "{said}");
-    assert!(said.contains("\nfailed: test ") && summary[9] == "and 5 more failed", "{said}");
+    assert!(said.contains("\nfailed: test ") && summary[9] == "and 6 more failed", "{said}");
 }
 
 /// A part by name, whose time is printed, and a summary without the other parts.
@@ -240,6 +241,11 @@ fn the_benchmark_passes_and_killed_runs_resume() {
         assert_eq!(files, (&true.into(), &true.into()), "{parts}");
         assert_eq!(result["run"]["status"], "completed", "{parts}");
     }
+    // The CPU compiles no kernels.
+    let start = &parts["start"]["result"];
+    assert!(start["second"]["seconds"].is_number() && start["first"]["kernels"].is_null(), "{parts}");
+    let said = String::from_utf8_lossy(&outcome.stdout).into_owned();
+    assert!(said.contains("\nseconds of a process of one step: "), "{said}");
     for case in ["fp32", "E5M2"] {
         let timed = &parts[format!("bench tiny {case}")]["result"];
         assert_eq!(timed["cases"][0]["case"], case, "{parts}");
