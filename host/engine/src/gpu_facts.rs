@@ -31,6 +31,7 @@ pub(crate) fn of(device: &Device) -> Option<Gpu> {
         }),
         // The only other strategy of this build.
         autotune: !matches!(MatmulStrategy::default(), MatmulStrategy::Cube),
+        ..Gpu::default()
     })
 }
 

@@ -22,8 +22,6 @@ use burn::backend::{
 use burn::tensor::DType;
 use burn::tensor::{FloatDType, Shape};
 
-#[cfg(feature = "gpu")]
-use super::product_kernel;
 use super::{
     cast::CastOps,
     limited::{self, AddendLayout, with_amax},
@@ -31,6 +29,8 @@ use super::{
     product_tensors::{Leaf, Leaves, OperandTensors, SecondUse},
     saved_tensors,
 };
+#[cfg(feature = "gpu")]
+use super::{product_kernel, product_strategy};
 use crate::tensor::{bf16::Bf16Ops, fp32::Fp32Ops, matmul};
 
 /// Products of linear layers, for burn's backends.
@@ -174,12 +174,7 @@ impl ProductOps for burn_cubecl::CubeBackend {
     }
 
     fn bf16_matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
-        use burn_cubecl::kernel::matmul::{MatmulStrategy, matmul};
-        match matmul(a, b, None, MatmulStrategy::default(), DType::F32) {
-            Ok(y) => y,
-            // As the tensor library does for its own products.
-            Err(error) => panic!("a bf16 matrix product cannot be set up: {error:?}"),
-        }
+        product_strategy::matmul(a, b)
     }
 }
 

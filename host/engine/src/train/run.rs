@@ -321,6 +321,7 @@ impl Run<'_> {
     pub(super) fn write_status(&mut self, status: RunStatus) -> Result<(), Diagnostic> {
         self.written = Instant::now();
         self.setup.device.store_kernels();
+        self.report.compare_products();
         self.report.checkpoint = self.checkpointer.last().map(|(_, path)| path.to_path_buf());
         status::write((&self.setup, &self.state), &self.folder, status, &self.report, None)
     }

@@ -1,6 +1,6 @@
 //! The outcome of a run: the report, and `run.json` for other programs.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
 use altgrad_alerts::{AlertFacts, Alerts, Evaluation};
 use altgrad_base::diagnostic::Diagnostic;
@@ -20,6 +20,15 @@ use crate::{
     setup::RunSetup,
     state::TrainState,
 };
+
+#[cfg(feature = "gpu")]
+use {crate::quant::product_strategy::choices, altgrad_run_folder::record::Gpu};
+
+/// The kernels of products, of which the CPU has one.
+#[cfg(not(feature = "gpu"))]
+fn choices() -> BTreeMap<String, String> {
+    BTreeMap::new()
+}
 
 /// The result and kind of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,6 +76,8 @@ pub struct RunReport {
     pub resumes: Vec<Resume>,
     /// The counts of delivered and lost rows and events in each sink.
     pub sinks: Vec<SinkCounts>,
+    /// The kernels of products in the run's earlier part, until a difference is reported.
+    earlier_products: BTreeMap<String, String>,
     /// The trace of some steps, if one was asked for and written.
     pub profile: Option<PathBuf>,
     /// The faults that did not stop the run.
@@ -96,6 +107,7 @@ impl RunReport {
             Ok(Some(record)) => {
                 self.started_unix_s = record.started_unix_s;
                 self.initial_val_loss = record.initial_val_loss;
+                self.earlier_products = record.environment.gpu.unwrap_or_default().products;
             }
             Ok(None) => self.started_unix_s = unix_s(),
             Err(damage) => {
@@ -105,6 +117,19 @@ impl RunReport {
                     damage.message
                 );
             }
+        }
+    }
+
+    /// Warns once if a product that the run's earlier part computed is computed by another kernel now.
+    pub(super) fn compare_products(&mut self) {
+        let now = choices();
+        let differs = |(problem, before): (&String, &String)| {
+            let now = now.get(problem).filter(|now| *now != before)?;
+            Some(format!("the product {problem} is computed by {now}, before the resume by {before}"))
+        };
+        if let Some(difference) = self.earlier_products.iter().find_map(differs) {
+            tracing::warn!("{difference}: sums differ in their last bits");
+            self.earlier_products.clear();
         }
     }
 
@@ -257,7 +282,7 @@ fn environment(setup: &RunSetup) -> Environment {
         threads: rayon::current_num_threads(),
         plugins: plugins.collect(),
         #[cfg(feature = "gpu")]
-        gpu: crate::gpu_facts::of(&setup.device.tensors),
+        gpu: crate::gpu_facts::of(&setup.device.tensors).map(|gpu| Gpu { products: choices(), ..gpu }),
         #[cfg(not(feature = "gpu"))]
         gpu: None,
         kernels: setup.device.kernel_file(),

@@ -242,6 +242,9 @@ pub struct Gpu {
     pub fusion: Value,
     /// True if the tensor library chooses kernels by their measured times.
     pub autotune: bool,
+    /// The kernels of bf16 products, by shape.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub products: BTreeMap<String, String>,
 }
 
 /// A plugin library.

@@ -1,0 +1,289 @@
+//! The kernels of bf16 products on tensor cores.
+//!
+//! A cube computes a block of the product. The tensor library's own choice makes blocks of up to 512 x 128, which leave
+//! most multiprocessors idle at the shapes of small models. The table here takes the largest block with which each
+//! multiprocessor has a cube. A kernel must compute a product of whole numbers exactly before it is used; one that does
+//! not is never used, and the library's own choice takes its place. Choices depend on the shapes and the device only,
+//! so that equal runs compute the same bits.
+
+use std::fmt;
+
+/// Tiles of a block along each side, from the largest block on.
+const TILES: [u32; 3] = [8, 4, 2];
+
+/// The kernel of a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strategy {
+    /// A block of some tiles along each side, loaded while the one before is multiplied.
+    Blocks(u32),
+    /// The tensor library's own choice.
+    Library,
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Blocks(tiles) => write!(f, "blocks of {tiles} tiles"),
+            Self::Library => f.write_str("tensor library"),
+        }
+    }
+}
+
+/// Rows, columns and terms of a product, and whether its factors are stored by columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Problem {
+    /// Rows, columns, terms.
+    pub sides: [usize; 3],
+    /// The factors that are transposed views.
+    pub transposed: [bool; 2],
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [rows, columns, terms] = self.sides;
+        let mark = |transposed| if transposed { "^T" } else { "" };
+        let [a, b] = self.transposed.map(mark);
+        write!(f, "{rows} x {terms}{a} by {terms} x {columns}{b}")
+    }
+}
+
+/// Rows and columns of a tile, as the tensor library chooses it for products that are tall, wide, or neither.
+fn tile(rows: usize, columns: usize) -> [usize; 2] {
+    if rows >= 4 * columns {
+        [32, 8]
+    } else if columns >= 4 * rows {
+        [8, 32]
+    } else {
+        [16, 16]
+    }
+}
+
+impl Problem {
+    /// The sides of a block.
+    fn block(&self, tiles: u32) -> [usize; 2] {
+        let [rows, columns, _] = self.sides;
+        tile(rows, columns).map(|side| side * tiles as usize)
+    }
+
+    /// The kernels to try, in this order, on a device with so many multiprocessors.
+    pub(crate) fn strategies(&self, multiprocessors: usize) -> [Strategy; 2] {
+        let cubes = |tiles: &u32| {
+            let block = self.block(*tiles);
+            self.sides[0].div_ceil(block[0]) * self.sides[1].div_ceil(block[1])
+        };
+        let fills = TILES.into_iter().find(|tiles| cubes(tiles) >= multiprocessors);
+        [Strategy::Blocks(fills.unwrap_or(TILES[TILES.len() - 1])), Strategy::Library]
+    }
+
+    /// A smaller product with the same tile and the same remainders at the ends of blocks, which tries its kernel.
+    pub(crate) fn trial(&self, tiles: u32) -> Self {
+        /// Terms that a kernel loads at once are a divisor of this.
+        const TERMS: usize = 128;
+        let [rows, columns] = self.block(tiles);
+        let fewer = |side: usize, of: usize| if side <= 3 * of { side } else { 2 * of + side % of };
+        let [m, n, k] = self.sides;
+        let mut sides = [fewer(m, rows), fewer(n, columns), fewer(k, TERMS)];
+        // Tall and wide products stay so.
+        let is_same = |sides: [usize; 3]| tile(sides[0], sides[1]) == tile(m, n);
+        while !is_same(sides) {
+            if m > n { sides[0] += rows } else { sides[1] += columns }
+        }
+        Self { sides, ..*self }
+    }
+}
+
+#[cfg(feature = "gpu")]
+pub(crate) use on_device::{choices, matmul};
+
+#[cfg(feature = "gpu")]
+mod on_device {
+    use std::collections::BTreeMap;
+
+    use burn::backend::{TensorMetadata as _, ops::FloatTensorOps as _};
+    use burn::tensor::{DType, FloatDType, Shape};
+    use burn_cubecl::{
+        CubeBackend, CubeDevice,
+        kernel::matmul::{MatmulStrategy, init_matmul_output},
+        tensor::CubeTensor,
+    };
+    use cubecl::prelude::Scalar as _;
+    use cubek::{
+        matmul::{
+            definition::{MatmulElems, MatmulGlobalElems},
+            launch::launch_ref,
+            multi_level::{
+                Strategy as Routine, routines::batch::ordered_double_buffering::OrderedSelectionArgs,
+            },
+            routine::BlueprintStrategy,
+        },
+        std::InputBinding,
+    };
+    use half::bf16;
+    use parking_lot::Mutex;
+
+    use super::{Problem, Strategy};
+    use crate::{
+        device_faults::catch_panic,
+        kernel_text::{download, upload},
+    };
+
+    /// The kernels of the products so far.
+    static CHOICES: Mutex<BTreeMap<Problem, Strategy>> = Mutex::new(BTreeMap::new());
+
+    /// The kernels of the products so far, as text.
+    pub(crate) fn choices() -> BTreeMap<String, String> {
+        let text = |(problem, strategy): (&Problem, &Strategy)| (problem.to_string(), strategy.to_string());
+        CHOICES.lock().iter().map(text).collect()
+    }
+
+    /// `a b` of bf16 matrices, added in f32: f32.
+    pub(crate) fn matmul(a: CubeTensor, b: CubeTensor) -> CubeTensor {
+        let problem = problem(&a, &b);
+        let known = CHOICES.lock().get(&problem).copied();
+        let strategy = known.unwrap_or_else(|| {
+            let chosen = choose(problem, &a);
+            CHOICES.lock().insert(problem, chosen);
+            chosen
+        });
+        match launch(strategy, a, b) {
+            Ok(y) => y,
+            // As the tensor library does for its own products.
+            Err(error) => panic!("a bf16 matrix product cannot be set up: {error}"),
+        }
+    }
+
+    fn problem(a: &CubeTensor, b: &CubeTensor) -> Problem {
+        let ([m, k], n) = (a.shape().dims::<2>(), b.shape().dims::<2>()[1]);
+        let is_transposed = |x: &CubeTensor| x.meta.strides()[1] != 1;
+        Problem { sides: [m, n, k], transposed: [is_transposed(a), is_transposed(b)] }
+    }
+
+    /// The first kernel that computes right.
+    fn choose(problem: Problem, x: &CubeTensor) -> Strategy {
+        let hardware = &x.client.properties().hardware;
+        // Without the number, the library's choice.
+        let multiprocessors = hardware.num_streaming_multiprocessors.map_or(0, |count| count as usize);
+        let is_right = |strategy: &Strategy| match *strategy {
+            Strategy::Library => true,
+            Strategy::Blocks(_) if multiprocessors == 0 => false,
+            Strategy::Blocks(tiles) => {
+                match catch_panic(|| check(problem.trial(tiles), *strategy, &x.device)) {
+                    Ok(()) => true,
+                    Err(why) => {
+                        tracing::warn!(
+                            "the product {problem} is computed by the tensor library: {strategy}: {why}"
+                        );
+                        false
+                    }
+                }
+            }
+        };
+        problem.strategies(multiprocessors).into_iter().find(is_right).unwrap_or(Strategy::Library)
+    }
+
+    /// Whole numbers from -2 to 2, exact in bf16. Sums of their products are exact in f32, in any order.
+    fn whole(row: usize, column: usize) -> i32 {
+        ((7 * row + 13 * column) % 5) as i32 - 2
+    }
+
+    /// Computes a product of whole numbers.
+    fn check(problem: Problem, strategy: Strategy, device: &CubeDevice) -> Result<(), String> {
+        let [m, n, k] = problem.sides;
+        let factor = |rows: usize, columns: usize, transposed: bool| {
+            let values = |[outer, inner]: [usize; 2], at: &dyn Fn(usize, usize) -> i32| {
+                let pairs = (0..outer).flat_map(|o| (0..inner).map(move |i| (o, i)));
+                pairs.map(|(o, i)| at(o, i) as f32).collect::<Vec<f32>>()
+            };
+            let (shape, values) = match transposed {
+                true => ([columns, rows], values([columns, rows], &|column, row| whole(row, column))),
+                false => ([rows, columns], values([rows, columns], &whole)),
+            };
+            let x = upload::<CubeBackend>(device, Shape::from(shape), values);
+            let x = CubeBackend::float_cast(x, FloatDType::BF16);
+            if transposed { CubeBackend::float_swap_dims(x, 0, 1) } else { x }
+        };
+        let [a_transposed, b_transposed] = problem.transposed;
+        let y = launch(strategy, factor(m, k, a_transposed), factor(k, n, b_transposed))?;
+        let found = download::<CubeBackend>(y)?;
+        for row in 0..m {
+            for column in 0..n {
+                let expected: i32 = (0..k).map(|term| whole(row, term) * whole(term, column)).sum();
+                let found = found[row * n + column];
+                if found != expected as f32 {
+                    return Err(format!("element {row}, {column} of a trial is {found}, not {expected}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn launch(strategy: Strategy, a: CubeTensor, b: CubeTensor) -> Result<CubeTensor, String> {
+        let Strategy::Blocks(tiles) = strategy else {
+            let library = MatmulStrategy::default();
+            return burn_cubecl::kernel::matmul::matmul(a, b, None, library, DType::F32)
+                .map_err(|error| format!("{error:?}"));
+        };
+        let y = init_matmul_output(&a, &b, DType::F32);
+        let element = bf16::elem_type_native();
+        let globals = MatmulGlobalElems { lhs: element, rhs: element, out: f32::elem_type_native() };
+        let args =
+            OrderedSelectionArgs { row_count: Some(tiles), rows_per_plane: Some(1), ..Default::default() };
+        let routine = Routine::OrderedDoubleCmma(BlueprintStrategy::Inferred(args));
+        let [a, b] = [a, b].map(|x| InputBinding::new(x.binding(), element));
+        let mut types = MatmulElems::from_globals(&globals);
+        launch_ref(&routine.into(), &y.client, a, b, y.clone().binding(), &mut types)
+            .map_err(|error| format!("{error:?}"))?;
+        Ok(y)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(sides: [usize; 3]) -> Problem {
+        Problem { sides, transposed: [false, true] }
+    }
+
+    /// The products of a layer with width 384 and 3,072 tokens, and of a head, on 132 multiprocessors.
+    #[test]
+    fn blocks_are_the_largest_that_fill_the_device() {
+        let tiles = |sides| match problem(sides).strategies(132) {
+            [Strategy::Blocks(tiles), Strategy::Library] => tiles,
+            other => panic!("{other:?}"),
+        };
+        // 24 x 12 blocks of 128 x 128.
+        assert_eq!(tiles([3072, 1536, 384]), 8);
+        // Tall: 12 x 6 blocks of 256 x 64 are too few, 24 x 12 of 128 x 32 are enough.
+        assert_eq!(tiles([3072, 384, 1536]), 4);
+        // 6 x 6 blocks of 64 x 64 are too few, 12 x 12 of 32 x 32 are enough.
+        assert_eq!(tiles([384, 384, 3072]), 2);
+        assert_eq!(tiles([3072, 50_257, 384]), 8);
+        // Nothing fills the device.
+        assert_eq!(tiles([16, 16, 64]), 2);
+    }
+
+    #[test]
+    fn a_trial_is_small_and_ends_like_its_product() {
+        for sides in
+            [[3072, 50_257, 384], [3072, 384, 1536], [50_257, 384, 3072], [5, 7, 9], [384, 1536, 3072]]
+        {
+            for tiles in TILES {
+                let (whole, trial) = (problem(sides), problem(sides).trial(tiles));
+                let [rows, columns] = whole.block(tiles);
+                assert_eq!(trial.block(tiles), whole.block(tiles), "{sides:?}");
+                for (side, of) in [(0, rows), (1, columns), (2, 128)] {
+                    let (whole, trial) = (whole.sides[side], trial.sides[side]);
+                    assert!(trial <= whole && trial % of == whole % of, "{sides:?}: {trial} of {whole}");
+                }
+                assert!(trial.sides.iter().product::<usize>() <= 1 << 29, "{sides:?}: {trial}");
+            }
+        }
+    }
+
+    #[test]
+    fn records_name_shapes_and_layouts() {
+        assert_eq!(problem([3, 5, 4]).to_string(), "3 x 4 by 4 x 5^T");
+        assert_eq!(Strategy::Blocks(4).to_string(), "blocks of 4 tiles");
+    }
+}
