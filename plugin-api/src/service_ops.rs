@@ -57,7 +57,7 @@ numbered! {
 }
 
 numbered! {
-    /// A factorization of a matrix.
+    /// A factorization of a matrix. If an element that it reads is not finite, all of its factors are NaN.
     FactorOp {
         /// Of a matrix with at least as many rows as columns: Q with orthonormal columns, and the upper triangular R
         /// whose diagonal is not negative.
@@ -68,6 +68,26 @@ numbered! {
         /// Of a symmetric positive definite matrix, whose upper triangle is ignored: the lower triangular factor with a
         /// positive diagonal.
         CHOLESKY = 3,
+    }
+}
+
+impl FactorOp {
+    /// The shapes of the factors of a matrix with these rows and columns; `None` if the operation is unknown, or has no
+    /// factors of such a matrix.
+    #[must_use]
+    pub fn shapes(self, [rows, columns]: [u64; 2]) -> Option<Vec<[u64; 2]>> {
+        Some(match self {
+            Self::QR if rows >= columns => vec![[rows, columns], [columns, columns]],
+            Self::EIGEN if rows == columns => vec![[1, rows], [rows, rows]],
+            Self::CHOLESKY if rows == columns => vec![[rows, rows]],
+            _ => return None,
+        })
+    }
+
+    /// True if the factors depend on an element.
+    #[must_use]
+    pub fn reads(self, row: usize, column: usize) -> bool {
+        self == Self::QR || column <= row
     }
 }
 

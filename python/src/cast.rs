@@ -6,8 +6,7 @@ use std::{
 };
 
 use altgrad_casts::{
-    Axis, Block, BlockGrid, Centered, Grid, Hadamard, NonFinite, Operation, ScaleRounding, Scaling, Shape,
-    Signs,
+    Axis, Block, BlockGrid, Centered, Hadamard, NonFinite, Operation, ScaleRounding, Scaling, Shape, Signs,
 };
 use altgrad_config::{
     AmaxChoice, RunConfig,

@@ -127,6 +127,7 @@ pub trait ServicesAbi: Send + Sync {
     fn blend(&self, x: u64, a: f32, y: u64, b: f32) -> RResult<u64, PluginError>;
     fn select(&self, mask: u64, x: u64, y: u64) -> RResult<u64, PluginError>;
     fn gather(&self, x: u64, columns: u64) -> RResult<u64, PluginError>;
+    fn argsort(&self, x: u64) -> RResult<u64, PluginError>;
     fn factor(&self, op: FactorOp, x: u64) -> RResult<RVec<u64>, PluginError>;
     fn reduce(&self, op: ReduceOp, axes: Axes, x: u64) -> RResult<u64, PluginError>;
     fn transpose(&self, x: u64) -> RResult<u64, PluginError>;

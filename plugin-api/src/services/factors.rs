@@ -11,7 +11,7 @@ const MOST_ROUNDS: usize = 60;
 pub(super) type Elements = ([usize; 2], Vec<f32>);
 
 /// The factors of a matrix, in the order that [`FactorOp`] says; `None` if the operation is unknown. The shape is
-/// already checked.
+/// already checked, and all elements are finite.
 ///
 /// # Errors
 /// The matrix has no such factors.
@@ -23,7 +23,7 @@ pub(super) fn factors(
     let wide = Wide { shape, values: values.iter().map(|&x| f64::from(x)).collect() };
     Some(match op {
         FactorOp::QR => Ok(qr(wide)),
-        FactorOp::EIGEN => eigen(wide),
+        FactorOp::EIGEN => Ok(eigen(wide)),
         FactorOp::CHOLESKY => cholesky(&wide).map(|factor| vec![factor]),
         _ => return None,
     })
@@ -99,15 +99,12 @@ fn qr(mut x: Wide) -> Vec<Elements> {
 }
 
 /// Cyclic Jacobi rotations (Golub and Van Loan, Matrix Computations, section 8.5).
-fn eigen(mut a: Wide) -> Result<Vec<Elements>, PluginError> {
+fn eigen(mut a: Wide) -> Vec<Elements> {
     let n = a.shape[0];
     for i in 0..n {
         for j in 0..i {
             *a.at(j, i) = *a.at(i, j);
         }
-    }
-    if a.values.iter().any(|x| !x.is_finite()) {
-        return Err(PluginError::new(crate::ErrorKind::VALUE, "an element of the matrix is not finite"));
     }
     let total = norm(&a.values);
     // Row i is eigenvector i.
@@ -150,7 +147,7 @@ fn eigen(mut a: Wide) -> Result<Vec<Elements>, PluginError> {
         }
     }
     let values = order.iter().map(|&i| value(i) as f32).collect();
-    Ok(vec![([1, n], values), vectors.columns(&order)])
+    vec![([1, n], values), vectors.columns(&order)]
 }
 
 /// Rotates two rows.

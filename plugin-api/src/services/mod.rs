@@ -158,6 +158,15 @@ impl<'a> Matrix<'a> {
         self.services.made(self.services.0.gather(self.handle, columns.handle))
     }
 
+    /// The numbers of the columns of a row, from 0, in descending order of its elements, for [`Self::gather`]; equal
+    /// elements keep their order, and NaN comes last. Waits for the device.
+    ///
+    /// # Errors
+    /// The matrix has more than one row.
+    pub fn argsort(&self) -> Result<Self, PluginError> {
+        self.services.made(self.services.0.argsort(self.handle))
+    }
+
     /// Orthonormal columns Q and the upper triangular R with `self = Q R`: [`FactorOp::QR`].
     ///
     /// # Errors
@@ -169,7 +178,7 @@ impl<'a> Matrix<'a> {
     /// Eigenvalues, `[1, n]`, and eigenvectors of a symmetric matrix: [`FactorOp::EIGEN`].
     ///
     /// # Errors
-    /// The matrix is not square, or an element is not finite.
+    /// The matrix is not square, or the iteration does not converge.
     pub fn eigen(&self) -> Result<[Self; 2], PluginError> {
         self.factors(FactorOp::EIGEN)
     }

@@ -26,6 +26,27 @@ impl PlainMatrix {
         let at = |i: usize| value(i / shape[1], i % shape[1]);
         Self { shape, values: (0..shape[0] * shape[1]).map(at).collect() }
     }
+
+    /// The order of a row, as [`Compute::argsort`] has it.
+    #[must_use]
+    pub fn descending(&self) -> Self {
+        let mut order: Vec<usize> = (0..self.values.len()).collect();
+        order.sort_by(|&i, &j| {
+            let (a, b) = (self.values[i], self.values[j]);
+            b.partial_cmp(&a).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+        });
+        Self { shape: self.shape, values: order.into_iter().map(|i| i as f32).collect() }
+    }
+
+    /// The factors of a matrix with an element that is not finite, if the operation reads it; otherwise `None`.
+    #[must_use]
+    pub fn nan_factors(&self, op: FactorOp) -> Option<Vec<Self>> {
+        let columns = self.shape[1];
+        let spoils = |(i, x): (usize, &f32)| op.reads(i / columns, i % columns) && !x.is_finite();
+        let nan = |shape: [u64; 2]| Self::from_fn(shape.map(|extent| extent as usize), |_, _| f32::NAN);
+        let shapes = op.shapes(self.shape.map(|extent| extent as u64))?;
+        self.values.iter().enumerate().any(spoils).then(|| shapes.into_iter().map(nan).collect())
+    }
 }
 
 /// Plain loops.
@@ -95,7 +116,14 @@ impl Compute for Plain {
         })
     }
 
+    fn argsort(&self, x: PlainMatrix) -> Result<PlainMatrix, PluginError> {
+        Ok(x.descending())
+    }
+
     fn factor(&self, op: FactorOp, x: PlainMatrix) -> Option<Result<Vec<PlainMatrix>, PluginError>> {
+        if let Some(factors) = x.nan_factors(op) {
+            return Some(Ok(factors));
+        }
         let matrix = |(shape, values)| PlainMatrix { shape, values };
         let found = factors(op, x.shape, &x.values)?;
         Some(found.map(|factors| factors.into_iter().map(matrix).collect()))

@@ -45,7 +45,13 @@ pub trait Compute: Send + 'static {
     fn select(&self, mask: Self::Tensor, x: Self::Tensor, y: Self::Tensor) -> Self::Tensor;
     /// The columns of `x`, which has some, that the row `columns` names.
     fn gather(&self, x: Self::Tensor, columns: Self::Tensor) -> Self::Tensor;
-    /// The factors of a matrix; `None` if the operation is unknown.
+    /// The numbers of the columns of a row, from 0, in descending order of its elements; equal ones keep their order,
+    /// and NaN comes last.
+    ///
+    /// # Errors
+    /// The device failed.
+    fn argsort(&self, x: Self::Tensor) -> Result<Self::Tensor, PluginError>;
+    /// The factors of a matrix that has elements; `None` if the operation is unknown.
     fn factor(&self, op: FactorOp, x: Self::Tensor) -> Option<Result<Vec<Self::Tensor>, PluginError>>;
     /// Reduces the selected axes to one element; `None` if the operation is unknown.
     fn reduce(&self, op: ReduceOp, rows: bool, columns: bool, x: Self::Tensor) -> Option<Self::Tensor>;
@@ -288,21 +294,34 @@ impl<C: Compute> ServicesAbi for Served<C> {
         })
     }
 
+    fn argsort(&self, x: u64) -> RResult<u64, PluginError> {
+        self.guarded("argsort", |table| {
+            let (x, shape) = table.get(x)?;
+            let [1, columns] = shape else {
+                return Err(PluginError::shape(format!("argsort: {shape:?} is no row")));
+            };
+            let order = if columns == 0 { x } else { table.compute.argsort(x)? };
+            table.made(order, shape)
+        })
+    }
+
     fn factor(&self, op: FactorOp, x: u64) -> RResult<RVec<u64>, PluginError> {
         self.guarded("factor", |table| {
             let (x, [rows, columns]) = table.get(x)?;
-            let shapes = match op {
-                FactorOp::QR if rows >= columns => vec![[rows, columns], [columns, columns]],
-                FactorOp::EIGEN if rows == columns => vec![[1, rows], [rows, rows]],
-                FactorOp::CHOLESKY if rows == columns => vec![[rows, rows]],
-                FactorOp::QR | FactorOp::EIGEN | FactorOp::CHOLESKY => {
-                    return Err(PluginError::shape(format!(
-                        "factor: {rows} x {columns} has no such factors"
-                    )));
-                }
-                _ => return Err(unknown("factor", op.0)),
+            let Some(shapes) = op.shapes([rows, columns]) else {
+                return Err(match op {
+                    FactorOp::QR | FactorOp::EIGEN | FactorOp::CHOLESKY => {
+                        PluginError::shape(format!("factor: {rows} x {columns} has no such factors"))
+                    }
+                    _ => unknown("factor", op.0),
+                });
             };
-            let factors = table.compute.factor(op, x).ok_or_else(|| unknown("factor", op.0))??;
+            let factors = if rows * columns == 0 {
+                let empty = |&shape: &[u64; 2]| Ok(table.compute.full(extents(shape)?, 0.0));
+                shapes.iter().map(empty).collect::<Result<Vec<_>, PluginError>>()?
+            } else {
+                table.compute.factor(op, x).ok_or_else(|| unknown("factor", op.0))??
+            };
             factors.into_iter().zip(shapes).map(|(factor, shape)| table.made(factor, shape)).collect()
         })
     }

@@ -71,6 +71,10 @@ fn comparison_selection_and_gather_by_hand() {
     assert!(gathered[2].is_nan() && gathered[3] == 1.0);
     assert_eq!(a.gather(&a).unwrap_err().kind, ErrorKind::SHAPE);
     assert_eq!(a.select(&a, &row).unwrap_err().kind, ErrorKind::SHAPE);
+    let mixed = [2.0, f32::NAN, -1.0, 2.0, f32::INFINITY, f32::NAN, 0.0, -0.0];
+    let mixed = services.given(given(&served, [1, 8], &mixed)).unwrap();
+    assert_eq!(elements(mixed.argsort().unwrap()), [4.0, 0.0, 3.0, 6.0, 7.0, 2.0, 1.0, 5.0]);
+    assert_eq!(a.argsort().unwrap_err().kind, ErrorKind::SHAPE);
 }
 
 #[test]
@@ -114,6 +118,12 @@ fn factors_multiply_to_the_matrix() {
     assert_eq!(a.transpose().unwrap().qr().unwrap_err().kind, ErrorKind::SHAPE);
     assert_eq!(a.eigen().unwrap_err().kind, ErrorKind::SHAPE);
     assert_eq!(services.full([2, 2], -1.0).unwrap().cholesky().unwrap_err().kind, ErrorKind::VALUE);
+    // What is not finite is NaN, unless it is in the triangle that is ignored.
+    let spoiled = services.given(given(&served, [2, 2], &[1.0, f32::INFINITY, 0.0, 4.0])).unwrap();
+    assert!(spoiled.qr().unwrap().map(|x| values(&served, x.handle)).concat().iter().all(|x| x.is_nan()));
+    assert_eq!(values(&served, spoiled.cholesky().unwrap().handle), [1.0, 0.0, 0.0, 2.0]);
+    let [scales, _] = spoiled.transpose().unwrap().eigen().unwrap();
+    assert!(values(&served, scales.handle).iter().all(|x| x.is_nan()));
     let unknown = object.factor(FactorOp(77), gram.handle).into_result().unwrap_err();
     assert_eq!(unknown.message, "factor operation 77 is not one this host knows");
 }
@@ -177,6 +187,7 @@ fn empty_matrices_have_sums() {
     let empty = services.given(given(&served, [0, 3], &[])).unwrap();
     assert_eq!(empty.norm().unwrap().read().unwrap(), 0.0);
     assert_eq!(empty.reduce(ReduceOp::SUM, Axes::COLUMNS).unwrap().shape(), [1, 3]);
+    assert_eq!(empty.transpose().unwrap().qr().unwrap().map(|x| x.shape()), [[3, 0], [0, 0]]);
     assert_eq!(empty.reduce(ReduceOp::MAX_ABS, Axes::ALL).unwrap_err().kind, ErrorKind::SHAPE);
     assert_eq!(values(&served, empty.transposed_matmul(&empty).unwrap().handle), [0.0; 9]);
 }
@@ -199,6 +210,9 @@ impl Compute for Broken {
     }
     fn select(&self, (): (), (): (), (): ()) {}
     fn gather(&self, (): (), (): ()) {}
+    fn argsort(&self, (): ()) -> Result<(), PluginError> {
+        Ok(())
+    }
     fn factor(&self, _: FactorOp, (): ()) -> Option<Result<Vec<()>, PluginError>> {
         None
     }

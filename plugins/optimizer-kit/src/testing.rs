@@ -4,6 +4,10 @@
 use altgrad_plugin_api::{
     Blocks, Config, ConfigValue, FormatSpec, Grid, Optimizer, ParamInfo, PluginError, Scales, StateSpec,
     Step, StepScalars,
+    services::{
+        plain::{self, PlainMatrix, PlainParam},
+        rows_and_columns,
+    },
 };
 
 mod contract;
@@ -109,6 +113,47 @@ impl Param {
         self.step_in_parts(optimizer, lr, update, grad, usize::MAX)
     }
 
+    /// One update by the contract's plain services, of an optimizer that declares them.
+    ///
+    /// # Errors
+    /// The optimizer's error.
+    pub fn step_with_services<O: Optimizer>(
+        &mut self,
+        optimizer: &O,
+        scalars: StepScalars,
+        grad: &[f32],
+    ) -> Result<(), PluginError> {
+        self.make_states(optimizer);
+        let matrix = |shape: &[u64], values: &[f32]| PlainMatrix {
+            shape: rows_and_columns(shape).map(|extent| extent as usize),
+            values: values.to_vec(),
+        };
+        let specs = optimizer.states(&ParamInfo::new("w", &self.shape));
+        let states = specs.iter().zip(&self.states);
+        let mut served = [PlainParam {
+            name: "w",
+            value: matrix(&self.shape, &self.w),
+            grad: matrix(&self.shape, grad),
+            states: states.map(|(spec, state)| matrix(spec.extents(&self.shape), state)).collect(),
+            scalars,
+            grid: None,
+        }];
+        plain::step(|step| optimizer.step_with_services(step), &mut served, &mut [], 1)?;
+        let [PlainParam { value, states, .. }] = served;
+        (self.w, self.states) = (value.values, states.into_iter().map(|state| state.values).collect());
+        Ok(())
+    }
+
+    fn make_states<O: Optimizer>(&mut self, optimizer: &O) {
+        if self.states.is_empty() {
+            let info = ParamInfo::new("w", &self.shape);
+            let elements = [self.w.len() as u64];
+            let elements = |spec: &StateSpec| spec.elements(&elements).unwrap_or_default() as usize;
+            let buffer = |spec: &StateSpec| vec![spec.initial as f32; elements(spec)];
+            self.states = optimizer.states(&info).iter().map(buffer).collect();
+        }
+    }
+
     /// One update, `part` elements a call. With [`Scope::ELEMENTS`](altgrad_plugin_api::Scope::ELEMENTS) that makes no
     /// difference.
     ///
@@ -122,12 +167,8 @@ impl Param {
         grad: &[f32],
         part: usize,
     ) -> Result<(), PluginError> {
+        self.make_states(optimizer);
         let info = ParamInfo::new("w", &self.shape);
-        if self.states.is_empty() {
-            let elements = |spec: &StateSpec| spec.elements(&info.shape).unwrap_or_default() as usize;
-            let buffer = |spec: &StateSpec| vec![spec.initial as f32; elements(spec)];
-            self.states = optimizer.states(&info).iter().map(buffer).collect();
-        }
         let grid = self.grid.as_ref();
         let grid = grid.map(|(spec, pairs, blocks)| Grid { spec, scales: Scales::new(pairs, *blocks) });
         let scalars = StepScalars::new(lr, update);

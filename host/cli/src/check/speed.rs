@@ -23,15 +23,11 @@ pub(super) fn of_format(subject: &Subject) -> CheckResult {
 
 pub(super) fn of_optimizer(subject: &OptimizerSubject) -> CheckResult {
     let (own, scope) = speed::of_optimizer(subject)?;
-    let name = match scope {
-        Scope::SERVICES | Scope::GROUP => {
-            return Ok(Outcome::Skipped("the host computes its updates".into()));
-        }
-        Scope::ELEMENTS => "adamw",
-        _ => "soap",
-    };
-    compared(own, "element", (PluginKind::OPTIMIZER, name), |library, descriptor| {
-        let make = move |config: &Config| library.optimizer_object(name, config);
+    if [Scope::SERVICES, Scope::GROUP].contains(&scope) {
+        return Ok(Outcome::Skipped("the host computes its updates".into()));
+    }
+    compared(own, "element", (PluginKind::OPTIMIZER, "adamw"), |library, descriptor| {
+        let make = move |config: &Config| library.optimizer_object("adamw", config);
         speed::of_optimizer(&OptimizerSubject::new(descriptor, make)?).map(|(speed, _)| speed)
     })
 }

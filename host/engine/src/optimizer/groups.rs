@@ -87,9 +87,9 @@ impl OptimizerGroups {
             }
             bytes.converted = bytes.converted.max(converted);
         }
-        for states in self.shared_states()? {
-            let elements = states.iter().map(|state| self.elements(state, &param_info("", &[], false)));
-            bytes.stored += 4.0 * elements.sum::<Result<usize, _>>()? as f64;
+        for state in self.shared_states()?.iter().flatten() {
+            let elements = self.elements(state, &param_info("", &[], false))?;
+            bytes.stored += self.storage(state)?.bytes(elements);
         }
         Ok(bytes)
     }

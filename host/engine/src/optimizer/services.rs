@@ -10,13 +10,14 @@ use altgrad_plugin_api::{
     ErrorKind, FactorOp, Grid, MapOp, ParamInfo, PluginError, ReduceOp, StateSpec, StepScalars, ZipOp,
     abi::{ServedParam, stable::std_types::RSlice},
     services::{
-        plain::{Plain, PlainMatrix},
+        plain::PlainMatrix,
         rows_and_columns,
         table::{Compute, Served},
     },
 };
 use burn::tensor::{Device, Tensor};
 
+use super::factors::factors;
 use crate::{
     tensor::{self, fp32},
     tensor_file::TensorElements,
@@ -24,6 +25,19 @@ use crate::{
 
 /// The tensor library on a device. An optimizer calls it, but it executes the host's code only.
 struct OnDevice(Device);
+
+impl OnDevice {
+    fn read_matrix(&self, x: Tensor<2>) -> Result<PlainMatrix, PluginError> {
+        let shape = x.dims();
+        let values = tensor::read_f32(x.reshape([shape[0] * shape[1]]));
+        let values = values.map_err(|error| PluginError::new(ErrorKind::DEVICE, error.message))?;
+        Ok(PlainMatrix { shape, values })
+    }
+
+    fn upload(&self, x: PlainMatrix) -> Tensor<2> {
+        tensor::flat(x.values, &self.0).reshape(x.shape)
+    }
+}
 
 impl Compute for OnDevice {
     type Tensor = Tensor<2>;
@@ -98,18 +112,19 @@ impl Compute for OnDevice {
         x.select(1, columns.reshape([count]).int())
     }
 
-    /// In main memory: factors are for small matrices, and not for every update.
+    /// In main memory: orders and factors are for small matrices, and not for every update.
+    fn argsort(&self, x: Tensor<2>) -> Result<Tensor<2>, PluginError> {
+        let _host = calls::host();
+        self.read_matrix(x).map(|x| self.upload(x.descending()))
+    }
+
     fn factor(&self, op: FactorOp, x: Tensor<2>) -> Option<Result<Vec<Tensor<2>>, PluginError>> {
         let _host = calls::host();
-        let shape = x.dims();
-        let read = tensor::read_f32(x.reshape([shape[0] * shape[1]]));
-        let values = match read.map_err(|error| PluginError::new(ErrorKind::DEVICE, error.message)) {
-            Ok(values) => values,
+        let factors = match self.read_matrix(x) {
+            Ok(x) => factors(op, &x)?,
             Err(error) => return Some(Err(error)),
         };
-        let factors = Plain.factor(op, PlainMatrix { shape, values })?;
-        let upload = |factor: PlainMatrix| tensor::flat(factor.values, &self.0).reshape(factor.shape);
-        Some(factors.map(|factors| factors.into_iter().map(upload).collect()))
+        Some(factors.map(|factors| factors.into_iter().map(|factor| self.upload(factor)).collect()))
     }
 
     fn reduce(&self, op: ReduceOp, rows: bool, columns: bool, x: Tensor<2>) -> Option<Tensor<2>> {
@@ -297,7 +312,7 @@ pub(super) fn step(
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use altgrad_plugin_api::{Axes, Matrix, Services};
+    use altgrad_plugin_api::{Axes, Matrix, Services, services::plain::Plain};
 
     use super::*;
 
@@ -337,10 +352,17 @@ mod tests {
         let below = a.zip(ZipOp::LESS, &b).unwrap();
         made.push(below.select(&a, &b).unwrap());
         made.push(a.gather(&row).unwrap());
+        made.push(row.argsort().unwrap());
         // Equal bits on both sides, because vectors of close eigenvalues depend on each digit.
         let square = given([5, 5], 5);
         let symmetric = square.zip(ZipOp::ADD, &square.transpose().unwrap()).unwrap();
-        made.extend(symmetric.eigen().unwrap());
+        let [scales, vectors] = symmetric.eigen().unwrap();
+        let positive = scales.map(MapOp::ABS).unwrap().affine(1.0, 0.5).unwrap();
+        let positive = vectors.zip(ZipOp::MUL, &positive).unwrap().matmul_transposed(&vectors).unwrap();
+        made.push(positive.cholesky().unwrap());
+        made.extend([scales, vectors]);
+        let spoiled = symmetric.affine(f32::INFINITY, 0.0).unwrap();
+        made.extend(spoiled.eigen().unwrap().map(|x| x.zip(ZipOp::EQUAL, &x).unwrap()));
         made.extend(b.transpose().unwrap().qr().unwrap());
         let arithmetic = [ZipOp::ADD, ZipOp::SUB, ZipOp::MUL, ZipOp::DIV, ZipOp::MAX, ZipOp::MIN];
         for op in arithmetic.into_iter().chain([ZipOp::LESS, ZipOp::LESS_EQUAL, ZipOp::EQUAL]) {

@@ -9,28 +9,20 @@ use burn::tensor::Tensor;
 
 use super::{
     OptimizerState,
+    buffers::{OptimizerBuffer, buffer, of_state, shape_of, stored_buffers},
     random_bits::random_key,
-    services::{self, DeviceStates},
+    services,
+    shared_states::SharedStates,
     stored_state::{StateEncoding, StoredState},
 };
 use crate::{
     model::{Layout, Params, layout::ParamId},
     tensor,
-    tensor_file::{TensorElements, TensorFile},
+    tensor_file::TensorFile,
 };
 
 /// The names of the state that is momentum.
 const MOMENTUM: [&str; 2] = ["exp_avg", "momentum"];
-/// A tensor of a state, as a checkpoint holds it.
-#[derive(Debug, Clone)]
-pub struct OptimizerBuffer {
-    /// The plugin's name for the state, and a suffix that distinguishes its tensors.
-    pub name: String,
-    /// Extents, if they are not the parameter's.
-    pub shape: Option<Vec<usize>>,
-    /// Elements.
-    pub values: TensorElements,
-}
 
 impl OptimizerState {
     /// The elements of each state of each parameter of these shapes, and of each state of the whole instances.
@@ -39,7 +31,7 @@ impl OptimizerState {
         let of_params = self.specs.iter().zip(&layout.specs);
         let of_params = of_params
             .flat_map(move |(states, param)| states.iter().map(move |spec| elements(spec, &param.shape)));
-        let shared = self.shared.iter().flat_map(|(specs, _)| specs);
+        let shared = self.shared.iter().flat_map(|shared| &shared.specs);
         of_params.chain(shared.map(move |spec| elements(spec, &[])))
     }
 
@@ -47,15 +39,12 @@ impl OptimizerState {
     #[must_use]
     pub fn storage(&self) -> BTreeMap<String, (String, usize)> {
         let mut all = BTreeMap::new();
-        for (specs, states) in &self.shared {
+        let of_instances = self.shared.iter().map(|of| (&of.specs, &of.stored, Some(&of.tensors)));
+        let of_params = self.specs.iter().zip(&self.states).zip(&self.on_device);
+        let of_params = of_params.map(|((specs, stored), kept)| (specs, stored, kept.as_ref()));
+        for (specs, stored, kept) in of_instances.chain(of_params) {
             for (index, spec) in specs.iter().enumerate() {
-                let entry = all.entry(spec.name.to_string()).or_insert((StateEncoding::F32.name(), 0));
-                entry.1 += 4 * states.elements(index);
-            }
-        }
-        for (id, specs) in self.specs.iter().enumerate() {
-            for (index, spec) in specs.iter().enumerate() {
-                let (stored_as, bytes) = match (self.states[id].get(index), &self.on_device[id]) {
+                let (stored_as, bytes) = match (stored.get(index), kept) {
                     (Some(state), _) => (state.storage_name(), state.bytes()),
                     (None, Some(kept)) => (StateEncoding::F32.name(), 4 * kept.elements(index)),
                     (None, None) => continue,
@@ -86,18 +75,7 @@ impl OptimizerState {
             let values = device.read_states(id)?.into_iter().map(TensorElements::F32);
             return Ok(specs.iter().zip(values).map(whole).collect());
         }
-        let tensors = |(spec, state): (&StateSpec, &StoredState)| {
-            let own = |(suffix, shape, values): (&str, Option<Vec<usize>>, TensorElements)| {
-                let whole = buffer(spec, values);
-                OptimizerBuffer {
-                    name: format!("{}{suffix}", whole.name),
-                    shape: shape.or(whole.shape),
-                    values: whole.values,
-                }
-            };
-            state.entries().into_iter().map(own).collect::<Vec<_>>()
-        };
-        Ok(specs.iter().zip(&self.states[id]).flat_map(tensors).collect())
+        Ok(specs.iter().zip(&self.states[id]).flat_map(stored_buffers).collect())
     }
 
     /// The tensors of the states of whole instances, with the number of the instance.
@@ -106,21 +84,20 @@ impl OptimizerState {
     /// The device failed.
     pub fn shared_states(&self) -> Result<Vec<(usize, OptimizerBuffer)>, Diagnostic> {
         let mut all = Vec::new();
-        for (instance, (specs, states)) in self.shared.iter().enumerate() {
-            let values = specs.iter().zip(states.values()?);
-            all.extend(values.map(|(spec, values)| (instance, buffer(spec, values))));
+        for (instance, shared) in self.shared.iter().enumerate() {
+            all.extend(shared.buffers()?.into_iter().map(|buffer| (instance, buffer)));
         }
         Ok(all)
     }
 
     /// The states of one number of whole instances, by name; those of the first instance, and of others with its
     /// number: `d`, `d-1`.
-    fn own_numbers(&self) -> impl Iterator<Item = (String, &DeviceStates, usize)> {
-        self.shared.iter().enumerate().flat_map(|(instance, (specs, states))| {
-            let is_one = |(index, _): &(usize, &StateSpec)| states.elements(*index) == 1;
-            specs.iter().enumerate().filter(is_one).map(move |(index, spec)| {
+    fn own_numbers(&self) -> impl Iterator<Item = (String, &SharedStates, usize)> {
+        self.shared.iter().enumerate().flat_map(|(instance, shared)| {
+            let is_one = |(index, _): &(usize, &StateSpec)| shared.tensors.elements(*index) == 1;
+            shared.specs.iter().enumerate().filter(is_one).map(move |(index, spec)| {
                 let of = if instance == 0 { String::new() } else { format!("-{instance}") };
-                (format!("{}{of}", spec.name), states, index)
+                (format!("{}{of}", spec.name), shared, index)
             })
         })
     }
@@ -136,7 +113,7 @@ impl OptimizerState {
     /// # Errors
     /// The device failed.
     pub fn numbers(&self) -> Result<Vec<f64>, Diagnostic> {
-        self.own_numbers().map(|(_, states, index)| Ok(f64::from(states.read(index)?[0]))).collect()
+        self.own_numbers().map(|(_, shared, index)| Ok(f64::from(shared.first(index)?))).collect()
     }
 
     /// Continues after `updates` updates of these parameters, with the states in a file; `key` gives the name there of
@@ -153,11 +130,8 @@ impl OptimizerState {
         shared_key: impl Fn(usize, &str) -> String,
     ) -> Result<(), Diagnostic> {
         let device = params.values[0].device();
-        for (instance, (specs, states)) in self.shared.iter_mut().enumerate() {
-            let values = specs
-                .iter()
-                .map(|spec| file.required(&shared_key(instance, &spec.name), &shape_of(spec, &[])));
-            states.restore(values.collect::<Result<_, _>>()?, &device);
+        for (instance, shared) in self.shared.iter_mut().enumerate() {
+            shared.restore(file, |name| shared_key(instance, name), &device)?;
         }
         for (id, specs) in self.specs.iter().enumerate() {
             let param = &params.layout.specs[id];
@@ -231,8 +205,15 @@ impl OptimizerState {
             }
             states.push(kept);
         }
-        let shared = group.map(|instance| &mut self.shared[instance].1);
-        let (values, result) = services::step(plugin, updates, &mut states, shared, evaluation);
+        let mut shared = group.map(|instance| (&mut self.shared[instance], self.specs.len() + instance));
+        if let (Some((shared, _)), Some(update)) = (&mut shared, updates.first()) {
+            shared.load(&update.value.device())?;
+        }
+        let tensors = shared.as_mut().map(|(shared, _)| &mut shared.tensors);
+        let (values, result) = services::step(plugin, updates, &mut states, tensors, evaluation);
+        if let Some((shared, id)) = shared {
+            shared.store(|index| random_key(self.seed, self.updates, (id, index)))?;
+        }
         for (&id, mut kept) in ids.iter().zip(states) {
             if !self.states[id].is_empty() {
                 for (index, values) in kept.take()?.into_iter().enumerate() {
@@ -286,20 +267,6 @@ impl OptimizerState {
 
     fn store(&mut self, id: ParamId, index: usize, values: &[f32]) -> Result<(), Diagnostic> {
         let stored = self.states[id][index].store(values, random_key(self.seed, self.updates, (id, index)));
-        stored.map_err(|mut error| {
-            error.message = format!("state `{}`: {}", self.specs[id][index].name, error.message);
-            error
-        })
+        stored.map_err(|error| of_state(&self.specs[id][index], error))
     }
-}
-
-/// The extents of a state of a parameter.
-fn shape_of(spec: &StateSpec, param: &[usize]) -> Vec<usize> {
-    spec.shape.as_ref().map_or(param.to_vec(), |shape| shape.iter().map(|&extent| extent as usize).collect())
-}
-
-/// The buffer of a state with these elements.
-fn buffer(spec: &StateSpec, values: TensorElements) -> OptimizerBuffer {
-    let shape = spec.shape.as_ref().map(|_| shape_of(spec, &[]));
-    OptimizerBuffer { name: spec.name.to_string(), shape: shape.into_option(), values }
 }

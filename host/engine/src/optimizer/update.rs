@@ -15,6 +15,7 @@ use super::{
     groups::{OptimizerGroups, extents, param_info},
     random_bits::update_key,
     services::{self, DeviceStates},
+    shared_states::SharedStates,
     stored_state::{StateEncoding, StoredState},
     subscriber::{UpdateEvent, UpdateSubscriber, UpdatedValues},
 };
@@ -44,7 +45,7 @@ pub struct OptimizerState {
     /// The states of parameters that are updated with services.
     pub(super) on_device: Vec<Option<DeviceStates>>,
     /// The states of each instance as a whole.
-    pub(super) shared: Vec<(Vec<StateSpec>, DeviceStates)>,
+    pub(super) shared: Vec<SharedStates>,
     /// The parameters that each instance updates together.
     together: Vec<Vec<ParamId>>,
     /// Gradient evaluations of an update, by instance.
@@ -91,7 +92,9 @@ impl OptimizerState {
         for (id, spec) in layout.specs.iter().enumerate() {
             state.add_parameter(id, spec, quant).map_err(|error| error.at(&spec.name))?;
         }
-        state.groups.check_storage(state.specs.iter().flatten().map(|state| state.name.as_str()))?;
+        let of_params = state.specs.iter().flatten().map(|state| state.name.as_str());
+        let of_instances = state.shared.iter().flat_map(SharedStates::names);
+        state.groups.check_storage(of_params.chain(of_instances))?;
         Ok(state)
     }
 
@@ -102,10 +105,7 @@ impl OptimizerState {
     }
 
     fn add_instances(&mut self) -> Result<(), Diagnostic> {
-        for states in self.groups.shared_states()? {
-            let kept = DeviceStates::new(&states, &[]);
-            self.shared.push((states, kept));
-        }
+        self.shared = SharedStates::all(&self.groups)?;
         let evaluations = self.groups.plugins().iter().map(OptimizerPlugin::evaluations);
         self.evaluations = evaluations.collect::<Result<_, _>>()?;
         self.together = vec![Vec::new(); self.shared.len()];

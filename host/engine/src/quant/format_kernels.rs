@@ -33,7 +33,7 @@ pub struct FormatKernels {
 enum KernelSource {
     Texts(KernelTexts),
     /// The plugin has no texts.
-    Table(TableRounding),
+    Table(Box<TableRounding>),
 }
 
 /// The kernel texts of a plugin.
@@ -83,7 +83,7 @@ impl FormatKernels {
                 statistics: Arc::new(PluginKernel::new(text)),
                 kernels: Mutex::default(),
             }),
-            None => KernelSource::Table(TableRounding::of(plugin, values).map_err(refused)?),
+            None => KernelSource::Table(Box::new(TableRounding::of(plugin, values).map_err(refused)?)),
         };
         Ok(Some(Self { rounding, codes: CodeTable::of(plugin, decoded) }))
     }

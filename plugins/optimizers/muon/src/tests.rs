@@ -6,7 +6,7 @@ use altgrad_optimizer_kit::testing::{Param, numbers, optimizer, recorded_rate, r
 use altgrad_plugin_api::{
     ConfigValue::{self, Bool, Text, TextList},
     StateRole,
-    services::plain::{self, PlainMatrix, PlainParam},
+    services::plain::PlainMatrix,
 };
 
 use super::*;
@@ -17,21 +17,6 @@ fn muon(given: &[(&str, ConfigValue)]) -> Muon {
 
 fn random(shape: [usize; 2], seed: u64) -> PlainMatrix {
     PlainMatrix { shape, values: numbers(seed, shape[0] * shape[1]) }
-}
-
-/// One update of a matrix, by the contract's plain services.
-fn stepped(muon: &Muon, param: &mut Param, scalars: StepScalars, grad: &[f32]) -> Result<(), PluginError> {
-    let shape = [param.shape[0] as usize, param.shape[1] as usize];
-    if param.states.is_empty() {
-        param.states = vec![vec![0.0; grad.len()]];
-    }
-    let matrix = |values: &[f32]| PlainMatrix { shape, values: values.to_vec() };
-    let (value, grad, states) = (matrix(&param.w), matrix(grad), vec![matrix(&param.states[0])]);
-    let mut served = [PlainParam { name: "w", value, grad, states, scalars, grid: None }];
-    plain::step(|step| muon.step_with_services(step), &mut served, &mut [], 1)?;
-    let [PlainParam { value, states, .. }] = served;
-    (param.w, param.states) = (value.values, states.into_iter().map(|state| state.values).collect());
-    Ok(())
 }
 
 const RECORDED: &str = include_str!("../tests/data/numpy_muon.txt");
@@ -49,8 +34,8 @@ fn a_hundred_steps_of_the_algorithm() {
         let scalars = StepScalars::new(recorded_rate(1e-3, update), update);
         match name {
             "wte.weight" => param.step(&adamw, scalars.lr, update, grad),
-            "heavy" => stepped(&heavy, param, scalars, grad),
-            _ => stepped(&nesterov, param, scalars, grad),
+            "heavy" => param.step_with_services(&heavy, scalars, grad),
+            _ => param.step_with_services(&nesterov, scalars, grad),
         }
     });
     replayed.unwrap().assert(20, 2e-5);
@@ -94,7 +79,7 @@ fn singular_values(x: &Wide) -> Vec<f64> {
 /// One step from zero without decay is the step itself, in learning rates over the factor of [`Scale::Rms`].
 fn step_of(grad: &PlainMatrix) -> Wide {
     let mut param = Param::new(&grad.shape.map(|extent| extent as u64), &vec![0.0; grad.values.len()]);
-    stepped(&muon(&[]), &mut param, StepScalars::new(-1.0, 1), &grad.values).unwrap();
+    param.step_with_services(&muon(&[]), StepScalars::new(-1.0, 1), &grad.values).unwrap();
     let longest = grad.shape[0].max(grad.shape[1]) as f32;
     let values = param.w.iter().map(|x| x / (0.2 * longest.sqrt())).collect();
     wide(&PlainMatrix { shape: grad.shape, values })

@@ -5,23 +5,21 @@
 //! eigenbasis: `w <- keep w - lr Q_L (M' / (sqrt(V) + eps)) Q_R^T`. Bases are found by an eigendecomposition in the
 //! first update, and by a step of orthogonal iteration every `update_interval` updates, before which directions and
 //! second moments are sorted by eigenvalue as in the authors' code. Axes longer than `max_extent` keep their own basis.
-//! What is no matrix, and embeddings and the head, is updated by AdamW. All is computed in main memory, in f64, a
-//! parameter on one thread; AdamW has kernels for devices. See also: the module `basis` for the factors, and `square`
-//! for the linear algebra.
+//! What is no matrix, and embeddings and the head, is updated by AdamW. The host's services compute the updates of
+//! matrices, on the device of the parameter.
 
 use altgrad_optimizer_kit::{Adam, Buffers, Decay, ErrorFeedback, adam, device};
 use altgrad_plugin_api::{
-    Config, Descriptor, Grid, KernelOp, KernelTarget, KernelText, Launch, Optimizer, OptionSpec, ParamInfo,
-    PluginError, Scope, StateSpec, Step, StepScalars, texts,
+    Config, Descriptor, Grid, KernelOp, KernelTarget, KernelText, Launch, MapOp, Matrix, Optimizer,
+    OptionSpec, ParamInfo, PluginError, Scope, ServiceParam, ServiceStep, StateSpec, Step, StepScalars,
+    ZipOp, texts,
 };
 
 mod basis;
-mod square;
 #[cfg(test)]
 mod tests;
 
-use basis::{FactorAxis, Refresh};
-use square::Dense;
+use basis::FactorAxis;
 
 /// The optimizer.
 #[derive(Debug)]
@@ -97,7 +95,7 @@ impl Optimizer for Soap {
     }
 
     fn scope(&self, param: &ParamInfo<'_>) -> Scope {
-        if self.axes(param).is_empty() { Scope::ELEMENTS } else { Scope::WHOLE }
+        if self.axes(param).is_empty() { Scope::ELEMENTS } else { Scope::SERVICES }
     }
 
     fn rule(&self, param: &ParamInfo<'_>, _: Option<Grid<'_>>) -> Result<String, PluginError> {
@@ -110,15 +108,49 @@ impl Optimizer for Soap {
         Ok(if fed.is_empty() { rule.into() } else { fed })
     }
 
+    /// AdamW, for parameters without factors.
     fn step(&self, mut step: Step<'_>) -> Result<(), PluginError> {
         self.feedback.apply(&mut step);
-        let axes = self.axes(&step.info);
-        if axes.is_empty() {
-            let rule = self.adam.plain(&step.info, step.scalars);
-            Buffers::of(step)?.update(&rule);
-            return Ok(());
+        let rule = self.adam.plain(&step.info, step.scalars);
+        Buffers::of(step)?.update(&rule);
+        Ok(())
+    }
+
+    fn step_with_services(&self, step: ServiceStep<'_>) -> Result<(), PluginError> {
+        let mut step = step.single()?;
+        self.feedback.apply_with_services(&mut step)?;
+        let ServiceParam { info, param, grad, states, scalars, .. } = step;
+        let axes = self.axes(&info);
+        let [mean, square, factors @ ..] = states.as_slice() else {
+            return Err(PluginError::shape(format!("`{}` needs two moments", info.name)));
+        };
+        if factors.len() != 2 * axes.len() {
+            let message =
+                format!("`{}` needs {} states, has {}", info.name, 2 + 2 * axes.len(), states.len());
+            return Err(PluginError::shape(message));
         }
-        self.precondition(step, &axes)
+        if scalars.update == 0 {
+            return Err(PluginError::config("updates count from 1, this one is 0"));
+        }
+        let axes: Vec<_> = axes.iter().zip(factors.as_chunks::<2>().0).collect();
+        let memory = self.shampoo_beta as f32;
+        for (axis, [factor, basis]) in &axes {
+            factor.assign(&factor.blend(memory, &axis.gram(&grad)?, (1.0 - self.shampoo_beta) as f32)?)?;
+            if scalars.update == 1 {
+                basis.assign(&basis::eigenvectors(factor)?)?;
+            }
+        }
+        let direction = self.direction(&axes, [mean, square, &grad], scalars.update)?;
+        let keep = self.decay.keep(&info, scalars.lr);
+        param.assign(&param.blend(keep, &direction, -scalars.lr as f32)?)?;
+        if let Some(damping) = self.refresh(scalars.update) {
+            for (axis, [factor, basis]) in &axes {
+                let [next, order] = basis::next(factor, basis, damping)?;
+                basis.assign(&next)?;
+                square.assign(&axis.reordered(square, &order)?)?;
+            }
+        }
+        Ok(())
     }
 
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
@@ -145,67 +177,38 @@ impl Soap {
         if excluded || rows == 0 || columns == 0 {
             return Vec::new();
         }
-        let axes = [FactorAxis::rows(rows), FactorAxis::columns(columns)];
-        axes.into_iter().filter(|axis| (2..=self.max_extent).contains(&(axis.extent as u64))).collect()
+        let axes = [FactorAxis::Rows(rows), FactorAxis::Columns(columns)];
+        axes.into_iter().filter(|axis| (2..=self.max_extent).contains(&axis.extent())).collect()
     }
 
-    /// The change of the bases in an update.
-    fn refresh(&self, update: u64) -> Refresh {
-        let due = |interval: u64| interval != 0 && update.is_multiple_of(interval);
-        if update == 1 {
-            Refresh::First
-        } else if due(self.reset_interval) {
-            Refresh::Decompose
-        } else if due(self.update_interval) {
-            Refresh::Iterate { damping: self.damping }
-        } else {
-            Refresh::None
-        }
+    /// How an update changes the bases for the next one: `None`, not at all; else as [`basis::next`] has it.
+    fn refresh(&self, update: u64) -> Option<Option<f32>> {
+        let due = |interval: u64| update > 1 && interval != 0 && update.is_multiple_of(interval);
+        let iterates = due(self.update_interval).then_some(Some(self.damping as f32));
+        if due(self.reset_interval) { Some(None) } else { iterates }
     }
 
-    /// An update of a matrix that has at least one factor.
-    fn precondition(&self, step: Step<'_>, axes: &[FactorAxis]) -> Result<(), PluginError> {
-        let (info, scalars) = (step.info, step.scalars);
-        basis::check(&step, axes)?;
-        let Step { param, grad, states, .. } = step;
-        let [mean, square, factors @ ..] = states else {
-            return Err(PluginError::shape("two moments are due"));
+    /// Adam's direction in the bases of the axes, in the parameter's own. The moments take in the gradient.
+    fn direction<'a>(
+        &self,
+        axes: &[(&FactorAxis, &[Matrix<'a>; 2])],
+        [mean, square, grad]: [&Matrix<'a>; 3],
+        update: u64,
+    ) -> Result<Matrix<'a>, PluginError> {
+        let rotated = |x: &Matrix<'a>| {
+            let turn =
+                |x: Matrix<'a>, (axis, [_, basis]): &(&FactorAxis, &[Matrix<'a>; 2])| axis.rotated(&x, basis);
+            axes.iter().try_fold(x.affine(1.0, 0.0)?, turn)
         };
-        let [rows, columns] = [info.shape[0], info.shape[1]].map(|extent| extent as usize);
-        let wide = |x: &[f32]| Dense::from_numbers(rows, columns, x.iter().map(|&x| f64::from(x)));
-
-        let gradient = wide(grad);
-        let (refresh, mut used) = (self.refresh(scalars.update), Vec::new());
-        for (axis, states) in axes.iter().zip(factors.as_chunks_mut().0) {
-            let [gram, basis] = states;
-            used.push((axis, axis.updated(gram, basis, &gradient, self.shampoo_beta, refresh)?));
-        }
-        let rotated = |x: Dense| used.iter().fold(x, |x, (axis, used)| axis.rotated(&x, &used.basis));
-        let back = |x: Dense| used.iter().fold(x, |x, (axis, used)| axis.rotated_back(&x, &used.basis));
-
-        let [beta1, beta2] = self.betas;
-        for (m, g) in mean.iter_mut().zip(&gradient.values) {
-            *m = (beta1 * f64::from(*m) + (1.0 - beta1) * g) as f32;
-        }
-        let turned = rotated(gradient);
-        for (v, g) in square.iter_mut().zip(&turned.values) {
-            *v = (beta2 * f64::from(*v) + (1.0 - beta2) * g * g) as f32;
-        }
-        let [correction1, correction2] = self.betas.map(|beta| 1.0 - beta.powf(scalars.update as f64));
-        let mut direction = rotated(wide(mean));
-        for (x, &v) in direction.values.iter_mut().zip(square.iter()) {
-            *x = *x / correction1 / ((f64::from(v) / correction2).sqrt() + self.eps);
-        }
-        let keep = f64::from(self.decay.keep(&info, scalars.lr));
-        for (w, x) in param.iter_mut().zip(back(direction).values) {
-            *w = (keep * f64::from(*w) - scalars.lr * x) as f32;
-        }
-        for (axis, used) in &used {
-            if let Some(order) = &used.order {
-                axis.reorder(square, order);
-            }
-        }
-        Ok(())
+        let [(beta1, rest1), (beta2, rest2)] = self.betas.map(|beta| (beta as f32, (1.0 - beta) as f32));
+        mean.assign(&mean.blend(beta1, grad, rest1)?)?;
+        let turned = rotated(grad)?;
+        square.assign(&square.blend(beta2, &turned.zip(ZipOp::MUL, &turned)?, rest2)?)?;
+        let [correction1, correction2] =
+            self.betas.map(|beta| (1.0 / (1.0 - beta.powf(update as f64))) as f32);
+        let root = square.affine(correction2, 0.0)?.map(MapOp::SQRT)?.affine(1.0, self.eps as f32)?;
+        let direction = rotated(mean)?.affine(correction1, 0.0)?.zip(ZipOp::DIV, &root)?;
+        axes.iter().try_fold(direction, |x, (axis, [_, basis])| axis.rotated_back(&x, basis))
     }
 }
 

@@ -1,4 +1,4 @@
-//! SOAP against its algorithm in f64, its linear algebra, and its edges.
+//! SOAP against its algorithm in f64, and its edges.
 #![allow(clippy::unwrap_used)]
 
 use altgrad_optimizer_kit::testing::{Param, assert_close, numbers, optimizer, recorded_rate, replay};
@@ -20,56 +20,10 @@ fn a_hundred_steps_of_the_algorithm() {
         (soap(&[("eps", Float(1e-4))]), soap(&[("eps", Float(1e-4)), ("max_extent", Integer(3))]));
     let shapes: [(&str, &[u64]); 2] = [("both", &[4, 3]), ("columns", &[4, 3])];
     let replayed = replay(include_str!("../tests/data/numpy_soap.txt"), &shapes, |name, param, t, grad| {
-        param.step(if name == "both" { &both } else { &columns }, recorded_rate(1e-3, t), t, grad)
+        let soap = if name == "both" { &both } else { &columns };
+        param.step_with_services(soap, StepScalars::new(recorded_rate(1e-3, t), t), grad)
     });
     replayed.unwrap().assert(10, 2e-5);
-}
-
-fn dense(rows: usize, columns: usize, seed: u64) -> Dense {
-    Dense::from_numbers(rows, columns, numbers(seed, rows * columns).into_iter().map(f64::from))
-}
-
-fn assert_orthogonal(q: &Dense) {
-    let product = q.transposed().times(q);
-    let identity = Dense::identity(q.rows);
-    for (found, expected) in product.values.iter().zip(&identity.values) {
-        assert!((found - expected).abs() < 1e-12, "{q:?}");
-    }
-}
-
-/// Of full rank, of rank 3, and zero.
-fn symmetric() -> [Dense; 3] {
-    let (full, thin) = (dense(8, 8, 1), dense(8, 3, 2));
-    [full.times(&full.transposed()), thin.times(&thin.transposed()), Dense { values: vec![0.0; 64], ..full }]
-}
-
-#[test]
-fn eigenvectors_make_a_matrix_diagonal() {
-    for a in symmetric() {
-        let q = a.eigenvectors().unwrap();
-        assert_orthogonal(&q);
-        let turned = q.transposed().times(&a).times(&q);
-        let off = (0..64).filter(|i| i / 8 != i % 8).map(|i| turned.values[i].abs()).fold(0.0, f64::max);
-        assert!(off < 1e-12, "{off:e}");
-        let values: Vec<f64> = turned.values.iter().step_by(9).copied().collect();
-        assert!(values.is_sorted_by(|a, b| a + 1e-12 >= *b), "{values:?}");
-    }
-}
-
-#[test]
-fn the_orthogonal_factor_is_that_of_qr() {
-    for a in symmetric() {
-        let q = a.orthonormal();
-        assert_orthogonal(&q);
-        // R is upper triangular, without negative numbers on its diagonal, and QR is A.
-        let r = q.transposed().times(&a);
-        for (i, x) in r.values.iter().enumerate() {
-            assert!(i / 8 <= i % 8 || x.abs() < 1e-11, "{i}: {x:e}");
-            assert!(i / 8 != i % 8 || *x > -1e-11, "{i}: {x:e}");
-        }
-        let again = q.times(&r);
-        assert!(again.values.iter().zip(&a.values).all(|(x, y)| (x - y).abs() < 1e-11));
-    }
 }
 
 /// With factors on no axis there is no eigenbasis.
@@ -96,7 +50,7 @@ fn a_first_step_along_one_direction_has_length_one() {
     let (u, v) = ([0.6f32, 0.8], [1.0f32 / 3.0, 2.0 / 3.0, -2.0 / 3.0]);
     let grad: Vec<f32> = (0..6).map(|i| 5.0 * u[i / 3] * v[i % 3]).collect();
     let mut param = Param::new(&[2, 3], &[0.0; 6]);
-    param.step(&soap, 1.0, 1, &grad).unwrap();
+    param.step_with_services(&soap, StepScalars::new(1.0, 1), &grad).unwrap();
     let expected: Vec<f32> = grad.iter().map(|g| -g / 5.0).collect();
     assert_close(&param.w, &expected, 1e-2, "first step");
 }
@@ -107,8 +61,8 @@ fn directions_are_sorted_by_eigenvalue() {
     for interval in ["update_interval", "reset_interval"] {
         let soap = soap(&[(interval, Integer(2)), ("shampoo_beta", Float(0.0))]);
         let mut param = Param::new(&[2, 2], &[0.0; 4]);
-        param.step(&soap, 0.1, 1, &[2.0, 0.0, 0.0, 1.0]).unwrap();
-        param.step(&soap, 0.1, 2, &[1.0, 0.0, 0.0, 3.0]).unwrap();
+        param.step_with_services(&soap, StepScalars::new(0.1, 1), &[2.0, 0.0, 0.0, 1.0]).unwrap();
+        param.step_with_services(&soap, StepScalars::new(0.1, 2), &[1.0, 0.0, 0.0, 3.0]).unwrap();
         // The second direction first: 0.95 (0.05 * 1) + 0.05 * 9, then 0.95 (0.05 * 4) + 0.05 * 1.
         assert_close(&param.states[1], &[0.4975, 0.0, 0.0, 0.24], 1e-6, interval);
         for basis in [3, 5] {
@@ -126,11 +80,12 @@ fn a_resumed_run_has_the_same_bits() {
     let mut run = Param::new(&[9, 2], &numbers(1, 18));
     let mut resumed = run.clone();
     for update in 1..=20 {
-        run.step(&first, 0.1, update, &numbers(update, 18)).unwrap();
+        let scalars = StepScalars::new(0.1, update);
+        run.step_with_services(&first, scalars, &numbers(update, 18)).unwrap();
         if update == 8 {
             resumed = run.clone();
         } else if update > 8 {
-            resumed.step(&second, 0.1, update, &numbers(update, 18)).unwrap();
+            resumed.step_with_services(&second, scalars, &numbers(update, 18)).unwrap();
         }
     }
     assert_eq!(run, resumed);
@@ -161,9 +116,8 @@ fn states_hold_both_factors_and_bases() {
 fn impossible_calls_are_refused_and_a_nan_is_not_hidden() {
     let soap = soap(&[]);
     let mut param = Param::new(&[2, 2], &[1.0; 4]);
-    assert!(param.step(&soap, 0.1, 0, &[0.0; 4]).is_err());
-    assert!(param.step(&soap, 0.1, 1, &[0.0; 5]).is_err());
-    param.step(&soap, 0.1, 1, &[1.0, f32::NAN, 0.0, 0.0]).unwrap();
+    assert!(param.step_with_services(&soap, StepScalars::new(0.1, 0), &[0.0; 4]).is_err());
+    param.step_with_services(&soap, StepScalars::new(0.1, 1), &[1.0, f32::NAN, 0.0, 0.0]).unwrap();
     assert!(param.w[1].is_nan());
     for name in ["beta1", "beta2", "shampoo_beta"] {
         let error = optimizer::<Soap>(&[(name, Float(1.0))]).unwrap_err();

@@ -105,6 +105,30 @@ fn numbers_of_the_optimizer_are_in_the_record() {
     assert!(metrics.contains_key("optimizer/d_numerator"));
 }
 
+/// States of the whole optimizer and of a shape of their own are stored as the run file says.
+#[test]
+fn states_of_any_shape_have_a_stored_type() {
+    let stored = |name: &str, lr: f64, states: &str| {
+        let bench = bench_of(&built(&format!("libaltgrad_example_{name}.so")), name, lr, "weight = \"E4M3\"");
+        let file =
+            bench.read("run.toml").replace("[optimizer]", &format!("[optimizer]\nstates = {{ {states} }}"));
+        bench.write("run.toml", &file);
+        let [first, last] = trained(&bench);
+        assert!(last < first - 0.1, "{name}: {first} -> {last}");
+        let record: serde_json::Value = serde_json::from_str(&bench.read("whole/run.json")).unwrap();
+        (bench, record["computed"]["optimizer"]["states"].clone())
+    };
+    let (bench, states) = stored("prodigy", 1.0, "d_numerator = \"bf16\"");
+    assert_eq!((&states["d_numerator"]["bytes"], &states["d"]["bytes"]), (&2.into(), &4.into()), "{states}");
+    let numerators = &bench.metrics("whole")["optimizer/d_numerator"];
+    let bits = numerators.iter().filter_map(|text| text.parse::<f32>().ok()).map(f32::to_bits);
+    assert!(bits.clone().all(|bits| bits & 0xffff == 0) && bits.max() > Some(0), "{numerators:?}");
+
+    let of_blocks = "left = { format = \"E4M3\", block = 16, min_size = 0 }";
+    let (_, states) = stored("shampoo", 0.1, of_blocks);
+    assert_eq!(states["left"]["stored_as"], "E4M3, blocks of 16", "{states}");
+}
+
 #[test]
 fn an_optimizer_in_c_equals_its_rust_twin() {
     let bench = bench_of(&built("libaltgrad_example_sgd.so"), "sgd", 0.3, "weight = \"E4M3\"");
