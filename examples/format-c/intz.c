@@ -17,6 +17,7 @@ static const altgrad_option options[] = {
 static float *tables[9];
 
 static int32_t describe(const altgrad_value *values, altgrad_format_v1 *format, altgrad_error *error) {
+    if (!(values[0].number >= 2.0 && values[0].number <= 8.0)) return altgrad_fail(error, ALTGRAD_CONFIG, "bits must be between 2 and 8");
     uint32_t bits = (uint32_t)values[0].number, codes = 1u << bits;
     int middle = (int)codes / 2;
     if (!tables[bits]) {

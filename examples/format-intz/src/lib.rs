@@ -33,7 +33,11 @@ impl Format for Intz {
     ]);
 
     fn new(config: &Config) -> Result<Self, PluginError> {
-        let codes = 1i16 << config.integer("bits")?;
+        let bits = config.integer("bits")?;
+        if !(2..=8).contains(&bits) {
+            return Err(PluginError::config(format!("`bits` must be between 2 and 8, found {bits}")));
+        }
+        let codes = 1i16 << bits;
         let middle = codes / 2;
         let values: Vec<f32> = (0..codes).map(|code| f32::from(code - middle)).collect();
         let others = (0..codes).filter(|zero| *zero != middle).map(|zero| f32::from(zero - middle));

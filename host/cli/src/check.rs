@@ -3,7 +3,8 @@
 //! No code of the library runs in this process. Loading it, with every refusal, and each check of each of its plugins
 //! (of formats, with each choice of options) are separate child processes ([`child`]), so that a crash, a hang, an exit
 //! or output is caught and attributed. The checks are those of `altgrad-conformance`, and four more
-//! ([`leaks_and_locale`], [`mod@environment`], [`speed`]). [`surroundings`] and [`folders`] define the state that a check must not change.
+//! ([`leaks_and_locale`], [`mod@environment`], [`speed`]). [`surroundings`] and [`folders`] define the state that a
+//! check must not change.
 
 pub(super) mod child;
 mod environment;

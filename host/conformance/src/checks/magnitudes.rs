@@ -13,7 +13,7 @@ pub(crate) fn magnitudes(subject: &Subject) -> CheckResult {
         for exponent in [-149, -126, -60, 0, 60, 127] {
             let mut block: Vec<f32> =
                 (0..length).map(|_| (random.gaussian() * 2f64.powi(exponent)) as f32).collect();
-            block[0] = 2f32.powi(exponent);
+            block[0] = 2f64.powi(exponent) as f32;
             for (what, special) in [("", 0.0), (" and NaN", f32::NAN), (" and an infinity", f32::INFINITY)] {
                 if let Some(last) = block[1..].last_mut() {
                     *last = special;

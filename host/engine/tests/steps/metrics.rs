@@ -79,10 +79,10 @@ fn every_definition_is_used_and_in_the_reference() {
     // Some are of weights without master weights, and of optimizers that know the grid.
     let others = ready_with("none", "[optimizer]\nname = \"fp8-manifold\"\n[curvature]\nevery = 1\n");
     used.extend(others.setup.metrics.iter().map(|id| id.definition().name));
-    // And of optimizers with numbers of their own, which no shipped one has.
+    // And of optimizers with numbers of their own, which no shipped one has, and of GPUs with a known data sheet.
     let state = &others.state;
     let own = MetricSetup::new(&state.params.layout, &state.quant.plan, others.setup.config.metrics, false);
-    let own = metrics::names([own.with_optimizer(vec!["d".into()])].into_iter());
+    let own = metrics::names([own.with_optimizer(vec!["d".into()]).with_data_sheet(true)].into_iter());
     used.extend(own.iter().map(|id| id.definition().name));
     for record in records(&mut run) {
         used.extend(record.histograms.iter().map(|histogram| histogram.id.definition().name));

@@ -276,7 +276,9 @@ fn the_metrics_page_names_what_runs_write_and_nothing_else() {
         })
         .collect();
     let missing: Vec<_> = written.difference(&documented).collect();
-    let invented: Vec<_> = documented.difference(&written).collect();
+    // Runs on GPUs whose data sheet is known write it.
+    let of_gpus = ("train/mfu_data_sheet".into(), "time".into());
+    let invented: Vec<_> = documented.difference(&written).filter(|metric| **metric != of_gpus).collect();
     assert!(missing.is_empty() && invented.is_empty(), "missing: {missing:?}, invented: {invented:?}");
 }
 

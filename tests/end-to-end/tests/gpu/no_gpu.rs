@@ -272,7 +272,7 @@ fn a_sweep_computes_one_run_on_a_gpu_at_a_time() {
     const TEST: &str = "a_sweep_computes_one_run_on_a_gpu_at_a_time";
     let bench = Bench::new();
     bench.write("run.toml", TINY);
-    let set = "set = { run.device = \"cuda:0\", train.max_steps = 1 }\naxes.run.seed = [1, 2]\n";
+    let set = "set = { run.device = \"cuda:0\", train.max_steps = 1, train.warmup_steps = 0 }\naxes.run.seed = [1, 2]\n";
     bench.write("m.toml", &format!("base = \"run.toml\"\nout = \"out\"\n{set}"));
     bench.write("mps/control", "");
     let sweep = |more: &[&str], variables: &[(&str, &str)]| {

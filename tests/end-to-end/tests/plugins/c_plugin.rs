@@ -34,7 +34,8 @@ fn the_header_compiles_as_c11_and_as_cpp17_without_a_warning() {
     let text = "#include \"altgrad_plugin.h\"\n\
         static const float values[4] = {0.0f, 1.0f, -2.0f, -1.0f};\n\
         static const altgrad_format_v1 int2 = {sizeof(altgrad_format_v1), ALTGRAD_SPEC_TABLE, \"INT2\", \"1.0.0\", \"-2 to 1\",\n\
-            {0, 0, 0, 0}, 2, 0, values, NULL, NULL, NULL, NULL, 0.0f, 0, NULL, 4, 0};\n\
+            {0, 0, 0, 0}, 2, 0, values, NULL, NULL, NULL, NULL, 0.0f, 0, NULL, 4, 0, NULL, NULL,\n\
+            0, 0, NULL, NULL};\n\
         ALTGRAD_DESCRIBE_FORMAT(\"INT2\", \"1.0.0\", \"-2 to 1\");\n\
         ALTGRAD_EXPORT_FORMATS(&int2);\n";
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin-api/include");

@@ -9,8 +9,10 @@ const TELLTALE: &str = r#"
 #include "altgrad_plugin.h"
 #include <stdio.h>
 static const float values[4] = {0.0f, 1.0f, -2.0f, -1.0f};
-static const altgrad_format_v1 int2 = {sizeof(altgrad_format_v1), ALTGRAD_SPEC_TABLE, "INT2", "1.0.0", "-2 to 1",
-    {0, 0, 0, 0}, 2, 0, values, NULL, NULL, NULL, NULL, 0.0f, 0, NULL, 4, 0};
+static const altgrad_format_v1 int2 = {
+    .struct_size = sizeof(altgrad_format_v1), .spec = ALTGRAD_SPEC_TABLE, .id = "INT2", .version = "1.0.0",
+    .summary = "-2 to 1", .bits = 2, ALTGRAD_VALUES(values),
+};
 #ifdef DESCRIBED
 ALTGRAD_DESCRIBE_FORMAT("INT2", "1.0.0", "-2 to 1");
 #endif
