@@ -171,6 +171,7 @@ fn refusal(outcome: &Outcome) -> Option<Refused> {
 }
 
 #[test]
+#[ignore = "--all: several starts for each hint"]
 fn no_hint_about_a_run_file_is_a_dead_end() {
     let bench = Bench::new();
     let mut followed = Followed::default();

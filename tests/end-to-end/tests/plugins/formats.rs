@@ -41,6 +41,7 @@ fn trained(bench: &Bench, name: &str) -> [f64; 2] {
 }
 
 #[test]
+#[ignore = "--all: the whole suite on each example"]
 fn each_example_passes_the_suite_trains_and_resumes() {
     for (library, formats) in [
         ("intz", ["INTZ", "INTZ:bits=8", "INTZ:bits=5,zero_point=false"]),

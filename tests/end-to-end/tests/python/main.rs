@@ -1,5 +1,6 @@
 //! The Python package: installed from the clone into a fresh environment, then its own tests (`python/tests`), which
-//! also run the examples of docs/python.md and the notebooks. Tests that lack a package are skipped by name.
+//! also run the examples of docs/python.md and the notebooks. Tests that lack a package are skipped by name; with `--all`
+//! the registry's packages are there.
 //!
 //! The package takes the libraries that the workspace has built. A build of its own, by maturin, would compile
 //! dependencies once more with fewer features, for minutes; an ignored test does that.
@@ -16,8 +17,7 @@ use std::{
 
 use altgrad_end_to_end::{Bench, TINY, built, root, skipped, stage};
 
-const NAME: &str = "the_package_installs_and_passes_its_tests";
-/// Of the registry. What is missing costs the tests of that package only.
+/// Other packages of the registry. What is missing costs the tests of that package only.
 const PACKAGES: [&str; 4] = ["pandas", "polars", "ml_dtypes", "gfloat"];
 
 fn text(output: &Output) -> String {
@@ -112,6 +112,20 @@ fn assert_brings_the_host(wheel: &str) {
 #[test]
 fn the_package_installs_and_passes_its_tests() {
     let folder = tempfile::tempdir().unwrap();
+    match environment(folder.path()) {
+        Ok(python) => {
+            install(&python, with_built_libraries);
+            assert_all_pass(&python, folder.path(), |_| true);
+        }
+        Err(why) => skipped("the_package_installs_and_passes_its_tests", &why),
+    }
+}
+
+#[test]
+#[ignore = "--all: installs other packages and a wheel with the host"]
+fn the_wheel_brings_the_host_and_agrees_with_other_packages() {
+    const NAME: &str = "the_wheel_brings_the_host_and_agrees_with_other_packages";
+    let folder = tempfile::tempdir().unwrap();
     let python = match environment(folder.path()) {
         Ok(python) => python,
         Err(why) => return skipped(NAME, &why),
@@ -128,8 +142,14 @@ fn the_package_installs_and_passes_its_tests() {
             skipped(NAME, &format!("{package} cannot be installed"));
         }
     }
-    let tests = link_of_tests(folder.path());
-    let modules = modules(&tests);
+    assert_all_pass(&python, folder.path(), |module| PACKAGES.iter().any(|package| module.contains(package)));
+}
+
+/// Runs the modules of the package's tests whose texts are `chosen`.
+fn assert_all_pass(python: &Path, folder: &Path, chosen: impl Fn(&str) -> bool) {
+    let tests = link_of_tests(folder);
+    let mut modules = modules(&tests);
+    modules.retain(|module| chosen(&fs::read_to_string(tests.join("tests").join(module)).unwrap()));
     assert!(!modules.is_empty());
     let next = AtomicUsize::new(0);
     // Modules know nothing of each other: as many at a time as there are cores.
@@ -137,7 +157,7 @@ fn the_package_installs_and_passes_its_tests() {
         for _ in 0..thread::available_parallelism().unwrap().get() {
             scope.spawn(|| {
                 while let Some(module) = modules.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    assert_passes(module, &python, &tests);
+                    assert_passes(module, python, &tests);
                 }
             });
         }
