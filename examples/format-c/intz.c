@@ -1,6 +1,6 @@
 /*
  * A number format with options in plain C: integers of 2 to 8 bits with a zero point for each block. The same as examples/format-intz
- * in Rust, bit for bit. A run file sets the options in the name: `INTZ-C:bits=5,zero_point=0`.
+ * in Rust, bit for bit. A run file sets the options in the name: `INTZ-C:bits=5,zero_point=false`.
  *
  * The tables of the widths are made once, when an option asks for them, and belong to the library for the life of the process.
  */

@@ -224,7 +224,7 @@ typedef struct altgrad_value {
 } altgrad_value;
 
 #define ALTGRAD_LEAST_ERROR 0u   /* the table with the least sum of squared errors, elements being rounded to nearest */
-#define ALTGRAD_LARGEST_SCALE 1u /* that with the largest scale at which no element is beyond it: a zero point, if tables are shifted */
+#define ALTGRAD_LARGEST_SCALE 1u /* that with the largest scale that takes no element beyond it: a zero point, if tables are shifted */
 
 /*
  * The magnitude of a block that its scale maps to the target, in place of the largest: finite, at least 0, and above 0 if an element is
@@ -234,8 +234,9 @@ typedef int32_t (*altgrad_magnitude_fn)(const float *block, uint64_t count, floa
 
 struct altgrad_format_v1;
 /*
- * Changes a copy of the format's table by the values of its options, in their order; name, version and summary stay. What the table then
- * points to belongs to the library for the life of the process. [main-thread]
+ * Changes a copy of the format's table by the values of its options, in their order; name, version and summary stay. The copy's
+ * `struct_size` is the host's: fields beyond it, of a later header, are not there. What the table then points to belongs to the library
+ * for the life of the process. [main-thread]
  */
 typedef int32_t (*altgrad_describe_fn)(const altgrad_value *values, struct altgrad_format_v1 *format, altgrad_error *error);
 

@@ -17,16 +17,13 @@ use crate::{
 /// Smallest and largest magnitude that can be declared: with every margin the scale's numerator is a normal f32.
 const TARGETS: [f32; 2] = [f32::from_bits((127 - 90) << 23), f32::from_bits((127 + 90) << 23)];
 
-/// Most tables beside that of the description.
-const MOST_CODEBOOKS: usize = 1 << 10;
-
 numbered! {
     /// The choice of a block's table. Of equal ones, the first is taken.
     CodebookChoice {
         /// The one with the least sum of squared errors, elements being rounded to nearest.
         LEAST_ERROR = 0,
-        /// The one with the largest scale at which no element is beyond its values. For tables that are each other
-        /// shifted, this is a zero point.
+        /// The one with the largest scale that takes no element beyond its values. For tables that are shifted copies
+        /// of one, this is a zero point.
         LARGEST_SCALE = 1,
     }
 }
@@ -58,6 +55,9 @@ impl Default for CodebookChoice {
 }
 
 impl Conventions {
+    /// Most tables beside that of the description.
+    pub const MOST_CODEBOOKS: usize = 1 << 10;
+
     /// The same conventions with this target of scales.
     #[must_use]
     pub fn scaled_to(self, amax_target: f32) -> Self {
@@ -119,13 +119,13 @@ impl Conventions {
         if ![CodebookChoice::LEAST_ERROR, CodebookChoice::LARGEST_SCALE].contains(&self.choice) {
             return fault(format!("the choice {} among tables, which is unknown", self.choice.0));
         }
-        if self.codebooks.len() > MOST_CODEBOOKS {
-            return fault(format!("{} tables: at most {MOST_CODEBOOKS}", self.codebooks.len()));
+        if self.codebooks.len() > Self::MOST_CODEBOOKS {
+            return fault(format!("{} tables: at most {}", self.codebooks.len(), Self::MOST_CODEBOOKS));
         }
         for (index, table) in self.codebooks.iter().enumerate() {
             if table.len() != values.codes() {
                 let (count, codes) = (table.len(), values.codes());
-                return fault(format!("a table {} of {count} values for {codes} codes", index + 1));
+                return fault(format!("table {} with {count} values for {codes} codes", index + 1));
             }
             let mut finite = table.iter().filter(|value| value.is_finite());
             let first = finite.next();

@@ -46,9 +46,16 @@ impl Format for Codebook4 {
     ]);
 
     fn new(config: &Config) -> Result<Self, PluginError> {
-        let others = POWERS[1..config.integer("tables")? as usize].iter();
-        let conventions =
-            Conventions::default().choosing(CodebookChoice::LEAST_ERROR, others.map(|power| table(*power)));
+        let tables = config.integer("tables")?;
+        let others =
+            usize::try_from(tables).ok().and_then(|tables| POWERS.get(1..tables)).ok_or_else(|| {
+                PluginError::config(format!(
+                    "`tables` must be between 1 and {}, found {tables}",
+                    POWERS.len()
+                ))
+            })?;
+        let conventions = Conventions::default()
+            .choosing(CodebookChoice::LEAST_ERROR, others.iter().map(|power| table(*power)));
         let deviations = config.float("deviations")?;
         let conventions = if deviations > 0.0 { conventions.with_magnitude() } else { conventions };
         Ok(Self { table: Tabulated::new(table(POWERS[0]))?, conventions, deviations })

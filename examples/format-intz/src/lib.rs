@@ -2,8 +2,8 @@
 //!
 //! A run file sets the options in the name: `INTZ:bits=5`, or `INTZ:bits=5,zero_point=false`.
 //!
-//! Codes are the integers from 0 to 2^bits - 1. A block with zero point z has the values code - z. The zero points are
-//! tables that are each other shifted, and the host takes the one with the largest scale at which no element of the
+//! Codes are the integers from 0 to 2^bits - 1. A block with zero point z has the values code - z. The tables of the
+//! zero points are shifted copies of one, and the host takes the one with the largest scale at which no element of the
 //! block is beyond the values. Blocks of one sign so have a step of half the size. Without zero points all blocks have
 //! the table of z = 2^(bits - 1): the integers of two's complement.
 

@@ -3,7 +3,7 @@
 mod disk;
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, TryLockError},
     io::{self, Write},
     path::Path,
 };
@@ -81,6 +81,16 @@ pub fn hold(path: &Path) -> io::Result<File> {
     let file = File::options().create(true).append(true).open(path)?;
     while file.lock().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
     Ok(file)
+}
+
+/// As [`hold`], without waiting: `None` while another process holds the lock.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn try_hold(path: &Path) -> io::Result<Option<File>> {
+    let file = File::options().create(true).append(true).open(path)?;
+    let is_held = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+    Ok((!is_held).then_some(file))
 }
 
 /// Bytes as lower-case hex digits, as hashes are written.

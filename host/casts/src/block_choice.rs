@@ -73,8 +73,10 @@ fn ends(elements: &[f32]) -> [f32; 2] {
 fn fitted(table: [f32; 2], ends: [f32; 2], target: f32) -> Option<f32> {
     let side = |end: f32, of_table: f32| match (end, of_table) {
         (0.0, _) => Some(0.0),
+        // A block with a number that is not 0 has no scale of zeros.
         (_, of_table) if of_table > 0.0 => {
-            Some((f64::from(end) * f64::from(target) / f64::from(of_table)) as f32)
+            let fitted = (f64::from(end) * f64::from(target) / f64::from(of_table)) as f32;
+            Some(fitted.max(f32::from_bits(1)))
         }
         _ => None,
     };

@@ -144,7 +144,7 @@ pub(super) fn run(args: &BlameArgs) -> Result<ExitCode, Diagnostic> {
     let jobs = usize::from(args.jobs);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = (cores / jobs).max(1);
-    let gpus = gpu_limit(None, args.jobs);
+    let gpus = gpu_limit(None);
     if let (false, Some(message)) = (args.quiet, gpus.message(jobs, [config.run.device])) {
         eprintln!("{message}");
     }

@@ -37,7 +37,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<ExitCode, Diagnostic> {
         launcher: LauncherChoice::Local,
         out: None,
         jobs: Some(jobs.into()),
-        gpus: gpu_limit(None, jobs),
+        gpus: gpu_limit(None),
         threads: None,
         quiet: false,
         check: false,

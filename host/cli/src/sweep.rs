@@ -1,6 +1,6 @@
 //! `sweep`: a matrix of runs, and their results.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, sync::OnceLock};
 
 use altgrad_base::{
     diagnostic::{Diagnostic, Fault},
@@ -24,7 +24,7 @@ pub(super) struct SweepArgs {
     /// Number of simultaneous runs. Default: 1; with slurm, no limit.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Number of simultaneous runs on a GPU. Default: 1, because several take turns; with NVIDIA's MPS as many as
+    /// Number of those that compute on one GPU. Default: 1, because several take turns; with NVIDIA's MPS as many as
     /// `--jobs`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs_per_gpu: Option<u16>,
@@ -65,16 +65,22 @@ enum LauncherName {
     Slurm,
 }
 
-/// The limit of runs on a GPU, for some runs at a time.
-pub(super) fn gpu_limit(at_once: Option<u16>, jobs: u16) -> GpuLimit {
-    // One run at a time needs no limit, and no device is opened for it.
-    let auto = (jobs > 1).then(|| ComputeDevice::open(DeviceChoice::Auto));
-    let auto_is_gpu = auto.is_some_and(|device| device.is_ok_and(|device| !device.is_cpu()));
+/// The limit of runs on a GPU of this machine.
+pub(super) fn gpu_limit(at_once: Option<u16>) -> GpuLimit {
+    fn auto_is_gpu() -> bool {
+        static FOUND: OnceLock<bool> = OnceLock::new();
+        let found = || ComputeDevice::open(DeviceChoice::Auto).is_ok_and(|device| !device.is_cpu());
+        *FOUND.get_or_init(found)
+    }
     GpuLimit::new(at_once.map(usize::from), auto_is_gpu)
 }
 
 pub(super) fn run(args: &SweepArgs) -> Result<ExitCode, Diagnostic> {
     let launcher = match args.launcher {
+        LauncherName::Slurm if args.jobs_per_gpu.is_some() => {
+            return Err(Diagnostic::config("`--jobs-per-gpu` is for the launcher local")
+                .hint("remove it: sbatch's options give each run its GPU"));
+        }
         LauncherName::Slurm => LauncherChoice::Slurm { options: args.sbatch.clone(), wait: !args.no_wait },
         LauncherName::Local if args.no_wait || !args.sbatch.is_empty() => {
             return Err(Diagnostic::config("`--no-wait` and `--sbatch` are for the launcher slurm")
@@ -87,7 +93,7 @@ pub(super) fn run(args: &SweepArgs) -> Result<ExitCode, Diagnostic> {
         out: args.out.clone(),
         jobs: args.jobs.map(usize::from),
         gpus: match args.launcher {
-            LauncherName::Local => gpu_limit(args.jobs_per_gpu, args.jobs.unwrap_or(1)),
+            LauncherName::Local => gpu_limit(args.jobs_per_gpu),
             LauncherName::Slurm => GpuLimit::default(),
         },
         threads: args.threads.map(usize::from),

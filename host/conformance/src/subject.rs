@@ -87,7 +87,7 @@ impl Subject {
         Self { seed, ..self }
     }
 
-    /// A format type of this crate with each choice of its options.
+    /// A format type of this crate with each choice of its options that its constructor takes.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -96,7 +96,16 @@ impl Subject {
         subject_names(&descriptor)
             .iter()
             .map(|name| Self::new(descriptor, name, adapters::format_object::<F>))
+            .filter(|subject| subject.as_ref().map_or(true, |subject| subject.refused_limit().is_none()))
             .collect()
+    }
+
+    /// The plugin's reason to refuse the options that the name gives, which it may because of the others: `None` if it
+    /// takes them, for a bare name and for a variant. The check `options` judges constructors.
+    #[must_use]
+    pub fn refused_limit(&self) -> Option<String> {
+        let refused = self.name.contains('=').then(|| self.try_out().err())??;
+        (refused.kind == ErrorKind::CONFIG).then(|| refused.message.into())
     }
 
     /// The name in a run file.

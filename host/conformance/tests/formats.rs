@@ -3,9 +3,9 @@
 
 mod common;
 
-use altgrad_conformance::{Subject, check};
+use altgrad_conformance::{Subject, check, subject_names};
 use altgrad_format_kit::MinifloatFormat;
-use altgrad_plugin_api::Domain;
+use altgrad_plugin_api::{Config, Descriptor, Domain, OptionSpec, PluginError, adapters};
 use common::{Lopsided, Table, named};
 
 named!(E5M2, Domain::IEEE, &[Domain::IEEE, Domain::FN, Domain::FIN]);
@@ -64,4 +64,24 @@ fn ties_that_fall_to_one_side_are_no_fault_of_a_symmetric_table() {
             assert!(outcome.is_ok(), "{} {name}: {outcome:?}", subject.name());
         }
     }
+}
+
+#[test]
+fn a_constructor_may_refuse_a_limit_because_of_another_option() {
+    const OPTIONS: [OptionSpec; 2] = [
+        OptionSpec::integer("exponent_bits", 3).range(1.0, 5.0),
+        OptionSpec::integer("significand_bits", 2).range(0.0, 7.0),
+    ];
+    let descriptor = Descriptor::format("PAIR", "1.0.0", "at most eight bits together").options(&OPTIONS);
+    let make =
+        |config: &Config| match config.integer("exponent_bits")? + config.integer("significand_bits")? {
+            ..=8 => adapters::format_object::<Table>(&Config::default()),
+            bits => Err(PluginError::config(format!("{bits} bits: at most 8"))),
+        };
+    let refused = |name: &String| Subject::new(descriptor, name, make).unwrap().refused_limit();
+    let found: Vec<_> = subject_names(&descriptor)
+        .into_iter()
+        .filter_map(|name| refused(&name).map(|why| (name, why)))
+        .collect();
+    assert_eq!(found, [("PAIR:significand_bits=7".to_string(), "10 bits: at most 8".to_string())]);
 }

@@ -340,7 +340,7 @@ fn faults_of_parameters() {
 fn faults_of_blocks() {
     found::<EndlessMagnitude>(&["magnitudes"], "and an infinity is inf, not a finite number above 0");
     found::<NoMagnitude>(&["magnitudes"], "it has no magnitude of blocks");
-    found::<ShortTable>(&["spec"], "a table 1 of 2 values for 256 codes");
+    found::<ShortTable>(&["spec"], "table 1 with 2 values for 256 codes");
 }
 
 #[test]

@@ -47,7 +47,11 @@ pub(crate) fn enable() {
     let mut config = CubeClRuntimeConfig::from_current_dir().override_from_env();
     config.compilation.cache = true;
     config.environment.path = CacheConfig::Directory(folder);
-    let _ = CubeClRuntimeConfig::try_set(config);
+    if !CubeClRuntimeConfig::try_set(config) {
+        tracing::debug!(
+            "compiled kernels are not kept: the tensor library has read its configuration before"
+        );
+    }
 }
 
 /// The kernels of a device, in memory and in a file.
@@ -101,14 +105,26 @@ impl KernelCache {
     /// Writes the file if this process has compiled kernels since. A failure only costs time later.
     pub(crate) fn store(&self) {
         let mut stored = self.stored.lock();
-        let kernels = self.kernels();
-        if kernels.len() > *stored {
-            let count = kernels.len();
-            match write(&self.file, kernels) {
-                Ok(()) => *stored = count,
-                Err(error) => tracing::debug!("kernels are not written to {}: {error}", self.file.display()),
+        let count = self.count();
+        if count <= *stored {
+            return;
+        }
+        match write(&self.file, self.kernels()) {
+            Ok(true) => *stored = count,
+            // Another process holds the folder: the next call tries again.
+            Ok(false) => {}
+            Err(error) => {
+                tracing::debug!("kernels are not written to {}: {error}", self.file.display());
+                *stored = count;
             }
         }
+    }
+
+    /// The number of kernels in memory.
+    fn count(&self) -> usize {
+        let mut count = 0;
+        persistence::open(&self.namespace).scan(&mut |_, _| count += 1);
+        count
     }
 
     /// The kernels in memory.
@@ -122,9 +138,7 @@ impl KernelCache {
 
     /// The file and its use, for `run.json`.
     pub(crate) fn record(&self) -> KernelFile {
-        let mut kernels: usize = 0;
-        persistence::open(&self.namespace).scan(&mut |_, _| kernels += 1);
-        let added = kernels.saturating_sub(self.read) as u64;
+        let added = self.count().saturating_sub(self.read) as u64;
         KernelFile { path: self.file.clone(), read: self.read as u64, added }
     }
 }
@@ -135,15 +149,15 @@ impl Drop for KernelCache {
     }
 }
 
-/// Writes the kernels and those that other processes have written.
-fn write(file: &Path, mut kernels: Kernels) -> io::Result<()> {
+/// Writes the kernels and those that other processes have written; false if another process is writing.
+fn write(file: &Path, mut kernels: Kernels) -> io::Result<bool> {
     let folder = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    let _held = files::hold(&folder.join("lock"))?;
+    let Some(_held) = files::try_hold(&folder.join("lock"))? else { return Ok(false) };
     for (key, kernel) in kernel_file::read(file).unwrap_or_default() {
         kernels.entry(key).or_insert(kernel);
     }
-    kernel_file::write(file, &kernels)
+    kernel_file::write(file, &kernels).map(|()| true)
 }
 
 /// The bytes of a hexadecimal text.

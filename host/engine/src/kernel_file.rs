@@ -23,7 +23,7 @@ const FILES: usize = 8;
 /// Compiled kernels by the hexadecimal form of their keys.
 pub(crate) type Kernels = BTreeMap<String, Vec<u8>>;
 
-/// The kernels of a file; none if it is missing.
+/// The kernels of a file, which counts as used now; none if it is missing.
 ///
 /// # Errors
 /// Why the file cannot be used: it cannot be read, or it is not what was written.
@@ -37,10 +37,11 @@ pub(crate) fn read(path: &Path) -> Result<Kernels, String> {
         return Err("it is damaged: its checksum differs".into());
     }
     let tensors = SafeTensors::deserialize(rest).map_err(|error| error.to_string())?;
+    let _ = fs::File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
     Ok(tensors.iter().map(|(name, view)| (name.to_string(), view.data().to_vec())).collect())
 }
 
-/// Writes the kernels, and removes the oldest files of the folder if it has too many.
+/// Writes the kernels, and removes the files of the folder that were not used for longest if it has too many.
 ///
 /// # Errors
 /// The operating system's error.
@@ -56,7 +57,7 @@ pub(crate) fn write(path: &Path, kernels: &Kernels) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps the newest files beside `path`. A failure leaves more of them.
+/// Keeps the files beside `path` that were used last. A failure leaves more of them.
 fn remove_oldest(path: &Path) {
     let Some(entries) = path.parent().and_then(|folder| fs::read_dir(folder).ok()) else { return };
     let mut found: Vec<(SystemTime, PathBuf)> = entries

@@ -32,15 +32,16 @@ impl FormatPlugin {
     ///
     /// # Errors
     /// [`Fault::Run`]: the plugin failed, or its result is impossible.
-    pub fn magnitude(&self, block: &[f32]) -> Result<f32, Diagnostic> {
-        let shape = [block.len() as u64];
+    pub fn magnitude(&self, values: &[f32]) -> Result<f32, Diagnostic> {
+        let shape = [values.len() as u64];
         let call = || -> Result<f32, PluginError> {
-            let block = TensorView::new(block, &shape)?;
+            let block = TensorView::new(values, &shape)?;
             let found = self.object.call(Call::Magnitude, |object| object.magnitude(block)).into_result()?;
-            if found >= 0.0 && found.is_finite() {
+            let has_numbers = || values.iter().any(|x| *x != 0.0 && x.is_finite());
+            if found.is_finite() && (found > 0.0 || found == 0.0 && !has_numbers()) {
                 return Ok(found);
             }
-            let message = format!("its magnitude of a block is {found}, which is no finite number from 0");
+            let message = format!("its magnitude of a block is {found}, not a finite number above 0");
             Err(PluginError::new(ErrorKind::VALUE, message))
         };
         call().map_err(|error| self.identity.failure(Fault::Run, &error))

@@ -276,7 +276,7 @@ impl Table {
                 Ok(conventions.shifted_by(&values, numbers(zeros)))
             }
             (Some(_), Some(_), _) => Err("`codebooks` and `zero_points` exclude each other".into()),
-            (None, _, Some(_)) => Err("`choice` is among `codebooks`, which it does not have".into()),
+            (None, _, Some(_)) => Err("`choice` needs `codebooks`".into()),
         }
     }
 

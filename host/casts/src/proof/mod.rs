@@ -20,7 +20,7 @@ mod two_levels;
 
 pub use judge::{Witness, violates};
 
-use crate::{Cast, CastError, Grid};
+use crate::{Block, Cast, CastError, Grid};
 use decide::{State, decide};
 use subject::Subject;
 
@@ -110,8 +110,11 @@ pub enum Decision {
 /// [`CastError`]: the cast is refused.
 pub fn prove(cast: &Cast, grid: &Grid) -> Result<Vec<(Property, Decision)>, CastError> {
     cast.check(grid)?;
-    if cast.needs_matrix() || grid.own_blocks().are_any() {
-        let covered = "casts of the whole matrix are not covered".to_owned();
+    let has_own_blocks = cast.block != Block::None && grid.own_blocks().are_any();
+    if cast.needs_matrix() || has_own_blocks {
+        let what =
+            if has_own_blocks { "blocks that the format chooses" } else { "casts of the whole matrix" };
+        let covered = format!("{what} are not covered");
         let undecided = Decision::Undecided { covered, proved_within: None };
         return Ok(Property::ALL.into_iter().map(|property| (property, undecided.clone())).collect());
     }

@@ -134,6 +134,13 @@ fn put_through(
         PluginKind::FORMAT => {
             let make = move |config: &Config| library.format_object(&id, config);
             let subject = Subject::new(descriptor, plugin, make)?.with_seed(args.seed);
+            if let Some(why) = subject.refused_limit().filter(|_| !["descriptor", "options"].contains(&check))
+            {
+                return Ok(match check {
+                    leaks_and_locale::LIFE => Answer::Lifecycle(Ok(why.into_bytes())),
+                    _ => Answer::Outcome(Ok(Outcome::Skipped(why))),
+                });
+            }
             let suite = Suite {
                 checks: altgrad_conformance::checks(),
                 quick: altgrad_conformance::QUICK,

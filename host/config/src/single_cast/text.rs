@@ -4,8 +4,12 @@
 pub(super) fn format_alone(text: &str) -> Option<&str> {
     let text = text.trim();
     let name = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text);
-    let is_name = |letter: char| letter.is_ascii_alphanumeric() || "_-:".contains(letter);
-    (!name.is_empty() && name.chars().all(is_name)).then_some(name)
+    // Options follow a colon, which no key of TOML has.
+    let (id, options) = name.split_once(':').unwrap_or((name, ""));
+    let all = |text: &str, others: &str| {
+        text.chars().all(|letter| letter.is_ascii_alphanumeric() || others.contains(letter))
+    };
+    (!id.is_empty() && all(id, "_-.") && all(options, "_-.:=,+")).then_some(name)
 }
 
 /// The text with its outer braces blank and commas outside of tables, arrays and strings as line ends.
@@ -74,6 +78,9 @@ mod tests {
     fn a_name_alone_is_a_format() {
         assert_eq!(format_alone(" E4M3:ieee "), Some("E4M3:ieee"));
         assert_eq!(format_alone("\"E4M3\""), Some("E4M3"));
+        for name in ["INTZ:bits=5", "INTZ:bits=5,zero_point=false", "CODEBOOK4:deviations=2.5e+1"] {
+            assert_eq!(format_alone(name), Some(name));
+        }
         assert_eq!(
             (format_alone("format = 1"), format_alone(""), format_alone("\"E4M3")),
             (None, None, None)

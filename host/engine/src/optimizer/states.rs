@@ -72,7 +72,7 @@ impl OptimizerState {
         }
         #[cfg(feature = "gpu")]
         if let Some(device) = self.device.as_ref().filter(|_| self.states[id].is_empty()) {
-            let values = device.read_states(id)?.into_iter().map(TensorElements::F32);
+            let values = device.read_states(id)?.into_iter().map(crate::tensor_file::TensorElements::F32);
             return Ok(specs.iter().zip(values).map(whole).collect());
         }
         Ok(specs.iter().zip(&self.states[id]).flat_map(stored_buffers).collect())

@@ -1,6 +1,6 @@
 //! A number format on a device.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use altgrad_casts::{Grid, nearest_bf16};
 use altgrad_plugin_api::{PluginError, QuantParams, QuantStats as FormatStats, ValueGrid};
@@ -24,6 +24,8 @@ pub struct DeviceFormat {
     values: ValueGrid,
     /// The value of every code; empty if codes do not determine the rounded values.
     decoded: Vec<f32>,
+    /// Its values as casts of whole matrices need them, made at the first.
+    grid: OnceLock<Grid>,
     /// True if all of these are exact in bf16, and their products can be added in f32.
     fits_bf16: bool,
     #[cfg(feature = "gpu")]
@@ -46,6 +48,7 @@ impl DeviceFormat {
             values,
             fits_bf16: fit_bf16(&decoded),
             decoded,
+            grid: OnceLock::new(),
             #[cfg(feature = "gpu")]
             kernels,
             fault: Mutex::default(),
@@ -100,8 +103,12 @@ impl DeviceFormat {
     ///
     /// # Errors
     /// The plugin's description is impossible.
-    pub fn grid(&self) -> Result<Grid, Diagnostic> {
-        grid(&self.plugin)
+    pub fn grid(&self) -> Result<&Grid, Diagnostic> {
+        if let Some(grid) = self.grid.get() {
+            return Ok(grid);
+        }
+        let made = grid(&self.plugin)?;
+        Ok(self.grid.get_or_init(|| made))
     }
 
     /// The value of every code, by code. Empty if encoding and decoding a rounded value does not return it, as in a

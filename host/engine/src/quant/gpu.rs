@@ -139,8 +139,23 @@ fn results(
     (upload::<CubeBackend>(device, shape, values), flat(words), flat(sums))
 }
 
-/// Runs the kernels of some modes once, with and without vectors, on a few values. Their results must be those of the
-/// CPU function.
+/// What decides the rounding of a format that the host rounds itself: every value, and between any two the middle, the
+/// declared threshold and their neighbours in f32, and two more that random bits take up and down.
+fn all_turns(format: &DeviceFormat) -> Vec<f32> {
+    let values = format.values().finite_values();
+    let thresholds = &format.plugin().conventions.thresholds;
+    let between = values.windows(2).flat_map(|pair| {
+        let at = |part: f64| (f64::from(pair[0]) * (1.0 - part) + f64::from(pair[1]) * part) as f32;
+        let middle = at(0.5);
+        [at(0.25), middle.next_down(), middle, middle.next_up(), at(0.75)]
+    });
+    let declared = thresholds.iter().flat_map(|turn| [turn.next_down(), *turn, turn.next_up()]);
+    let ends = [f32::NEG_INFINITY, f32::MIN, f32::MAX, f32::INFINITY];
+    ends.into_iter().chain(values.iter().copied()).chain(between).chain(declared).collect()
+}
+
+/// Runs the kernels of some modes once, with and without vectors, on a few values, those of the host on all that
+/// decide the format's rounding. Their results must be those of the CPU function.
 pub(super) fn try_kernels(
     format: &Arc<DeviceFormat>,
     device: &ComputeDevice,
@@ -148,10 +163,8 @@ pub(super) fn try_kernels(
 ) -> Result<(), Diagnostic> {
     const VALUES: [f32; 8] = [0.0, -0.1, 0.3, 1.0, -1.7, 3.1, 100.0, -1e30];
     let Some(kernels) = format.kernels() else { return Ok(()) };
-    // The host does not know whether a plugin without kernels draws random bits as it does itself.
-    let more = if kernels.texts().is_some() { 0i16 } else { 500 };
-    let between = (-more..more).map(|i| f32::from(i) / 512.0 * format.max_finite());
-    let values: Vec<f32> = VALUES.into_iter().chain(between).collect();
+    let of_format = if kernels.texts().is_some() { Vec::new() } else { all_turns(format) };
+    let values = [&VALUES[..], &of_format].concat();
     let refused = |why: String| {
         let message = format!(
             "format plugin `{}`: its kernels do not run on device {}: {why}",

@@ -48,15 +48,15 @@ fn applied(
     let plugin = params.format.plugin();
     let grid = params.format.grid()?;
     let refused = |error: altgrad_casts::CastError| Diagnostic::run(error.to_string()).hint(error.hint());
-    let prepared = cast.prepare(&grid, values, shape, Axis::Rows, key).map_err(refused)?;
-    let codes = match cast.codes_of_tables(&grid, &prepared, key).map_err(refused)? {
+    let prepared = cast.prepare(grid, values, shape, Axis::Rows, key).map_err(refused)?;
+    let codes = match cast.codes_of_tables(grid, &prepared, key).map_err(refused)? {
         Some(codes) => codes,
-        None => cast.codes(&grid, prepared.scaled(), key, |scaled, rounding| {
+        None => cast.codes(grid, prepared.scaled(), key, |scaled, rounding| {
             codes(plugin, scaled, &QuantParams { scales: Scales::ONE, rounding, key: *key })
         })?,
     };
     let pairs = prepared.pairs().collect();
-    let applied = prepared.finish(&grid, codes).map_err(refused)?;
+    let applied = prepared.finish(grid, codes).map_err(refused)?;
     if let Some(histogram) = &params.histogram {
         histogram.add_values(values);
         let mut counters = histogram.counters();

@@ -24,10 +24,11 @@ impl DeviceFormat {
         let format = Arc::new(Self::untested(plugin, device)?);
         #[cfg(feature = "gpu")]
         if let Err(error) = super::gpu::try_kernels(&format, device, modes) {
-            return match format.kernels().is_some_and(|kernels| kernels.texts().is_none()) {
-                true => Self::on_host(format.plugin_handle(), device).map(Arc::new),
-                false => Err(error),
-            };
+            if format.kernels().is_none_or(|kernels| kernels.texts().is_some()) {
+                return Err(error);
+            }
+            tracing::warn!("{}: the host's search among its values is not used", error.message);
+            return Self::on_host(format.plugin_handle(), device).map(Arc::new);
         }
         #[cfg(not(feature = "gpu"))]
         let _ = modes;

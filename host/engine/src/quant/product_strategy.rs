@@ -2,9 +2,9 @@
 //!
 //! A cube computes a block of the product. The tensor library's own choice makes blocks of up to 512 x 128, which leave
 //! most multiprocessors idle at the shapes of small models. The table here takes the largest block with which each
-//! multiprocessor has a cube. A kernel must compute a product of whole numbers exactly before it is used; one that does
-//! not is never used, and the library's own choice takes its place. Choices depend on the shapes and the device only,
-//! so that equal runs compute the same bits.
+//! multiprocessor has a cube. Before a kernel is used, it must compute a smaller product of whole numbers exactly, with
+//! the same tiles, the same ends and an order of cubes of the same kind; otherwise the library's own choice takes its
+//! place. Choices depend on the shapes and the device only, so that equal runs compute the same bits.
 
 use std::fmt;
 
@@ -75,14 +75,15 @@ impl Problem {
         [Strategy::Blocks(fills.unwrap_or(TILES[TILES.len() - 1])), Strategy::Library]
     }
 
-    /// A smaller product with the same tile and the same remainders at the ends of blocks, which tries its kernel.
+    /// A smaller product with the same tile and the same remainders at the ends of blocks, which tries its kernel. The
+    /// numbers of blocks have the same remainders by 4, which decide the order of the cubes.
     pub(crate) fn trial(&self, tiles: u32) -> Self {
         /// Terms that a kernel loads at once are a divisor of this.
         const TERMS: usize = 128;
-        let [rows, columns] = self.block(tiles);
-        let fewer = |side: usize, of: usize| if side <= 3 * of { side } else { 2 * of + side % of };
+        let [rows, columns] = self.block(tiles).map(|side| 4 * side);
+        let fewer = |side: usize, of: usize| if side < 2 * of { side } else { of + side % of };
         let [m, n, k] = self.sides;
-        let mut sides = [fewer(m, rows), fewer(n, columns), fewer(k, TERMS)];
+        let mut sides = [fewer(m, rows), fewer(n, columns), fewer(k, 2 * TERMS)];
         // Tall and wide products stay so.
         let is_same = |sides: [usize; 3]| tile(sides[0], sides[1]) == tile(m, n);
         while !is_same(sides) {
@@ -97,7 +98,7 @@ pub(crate) use on_device::{choices, matmul};
 
 #[cfg(feature = "gpu")]
 mod on_device {
-    use std::collections::BTreeMap;
+    use std::{array::from_fn, collections::BTreeMap};
 
     use burn::backend::{TensorMetadata as _, ops::FloatTensorOps as _};
     use burn::tensor::{DType, FloatDType, Shape};
@@ -127,7 +128,7 @@ mod on_device {
         kernel_text::{download, upload},
     };
 
-    /// The kernels of the products so far.
+    /// The kernels of the products so far: a process computes on one GPU.
     static CHOICES: Mutex<BTreeMap<Problem, Strategy>> = Mutex::new(BTreeMap::new());
 
     /// The kernels of the products so far, as text.
@@ -181,10 +182,13 @@ mod on_device {
         problem.strategies(multiprocessors).into_iter().find(is_right).unwrap_or(Strategy::Library)
     }
 
-    /// Whole numbers from -2 to 2, exact in bf16. Sums of their products are exact in f32, in any order.
+    /// Whole numbers from -2 to 2, exact in bf16, that repeat after so many rows and columns. Sums of their products
+    /// are exact in f32, in any order.
     fn whole(row: usize, column: usize) -> i32 {
-        ((7 * row + 13 * column) % 5) as i32 - 2
+        ((7 * row + 13 * column) % PERIOD) as i32 - 2
     }
+
+    const PERIOD: usize = 5;
 
     /// Computes a product of whole numbers.
     fn check(problem: Problem, strategy: Strategy, device: &CubeDevice) -> Result<(), String> {
@@ -205,10 +209,11 @@ mod on_device {
         let [a_transposed, b_transposed] = problem.transposed;
         let y = launch(strategy, factor(m, k, a_transposed), factor(k, n, b_transposed))?;
         let found = download::<CubeBackend>(y)?;
+        let product = |row, column| (0..k).map(|term| whole(row, term) * whole(term, column)).sum();
+        let expected: [[i32; PERIOD]; PERIOD] = from_fn(|row| from_fn(|column| product(row, column)));
         for row in 0..m {
             for column in 0..n {
-                let expected: i32 = (0..k).map(|term| whole(row, term) * whole(term, column)).sum();
-                let found = found[row * n + column];
+                let (expected, found) = (expected[row % PERIOD][column % PERIOD], found[row * n + column]);
                 if found != expected as f32 {
                     return Err(format!("element {row}, {column} of a trial is {found}, not {expected}"));
                 }
@@ -276,7 +281,11 @@ mod tests {
                     let (whole, trial) = (whole.sides[side], trial.sides[side]);
                     assert!(trial <= whole && trial % of == whole % of, "{sides:?}: {trial} of {whole}");
                 }
-                assert!(trial.sides.iter().product::<usize>() <= 1 << 29, "{sides:?}: {trial}");
+                for (side, of) in [(0, rows), (1, columns)] {
+                    let blocks = |sides: [usize; 3]| sides[side].div_ceil(of) % 4;
+                    assert_eq!(blocks(trial.sides), blocks(whole.sides), "{sides:?}: {trial}");
+                }
+                assert!(trial.sides[0] * trial.sides[1] <= 1 << 22, "{sides:?}: {trial}");
             }
         }
     }

@@ -247,8 +247,11 @@ fn tables<T: 'static, R>(
 
 impl CFormat {
     fn read(table: *const Format) -> Result<Self, TableFault> {
-        let (table, size) = growing(table, offset_of!(Format, value_count), "its table")?;
-        Self::of(&table, size >= offset_of!(Format, options))
+        let (mut table, size) = growing(table, offset_of!(Format, value_count), "its table")?;
+        // The size of the copy, which `describe` sees.
+        table.struct_size = size_of::<Format>() as u32;
+        let options = c_plugins::options(table.options, table.option_count)?;
+        Self::of(&table, size >= offset_of!(Format, options), options)
     }
 
     /// The format with these options.
@@ -261,13 +264,13 @@ impl CFormat {
             // SAFETY: a value of its type for each option is there until the call returns, and the table is a copy.
             called("describe", |error| unsafe { describe(values, &raw mut table, error) })
         })??;
-        let made =
-            Self::of(&table, true).map_err(|fault| PluginError::config(format!("`describe`: {fault}")))?;
+        let made = Self::of(&table, true, self.options)
+            .map_err(|fault| PluginError::config(format!("`describe`: {fault}")))?;
         Ok(Self { id: self.id, version: self.version, summary: self.summary, ..made })
     }
 
-    /// The format of a table, which may tell the number of its values.
-    fn of(table: &Format, tells_count: bool) -> Result<Self, TableFault> {
+    /// The format of a table, which may tell the number of its values, with these options.
+    fn of(table: &Format, tells_count: bool, options: &'static [OptionSpec]) -> Result<Self, TableFault> {
         let [exponent_bits, significand_bits, bias, domain] = table.minifloat;
         let spec = match table.spec {
             1 => CSpec::Minifloat(Minifloat {
@@ -314,13 +317,16 @@ impl CFormat {
         let conventions = scaled.turning_at(thresholds);
         let conventions = match counted(table.codebook_count, "codebooks")? {
             0 if table.codebooks.is_null() => conventions,
+            count if count > Conventions::MOST_CODEBOOKS => {
+                return Err(format!("{count} codebooks: at most {}", Conventions::MOST_CODEBOOKS));
+            }
             count => {
                 let codes = match &spec {
                     CSpec::Table(bits, _) => 1 << bits,
-                    CSpec::Minifloat(it) if it.exponent_bits + it.significand_bits < 16 => {
-                        2 << (it.exponent_bits + it.significand_bits)
-                    }
-                    CSpec::Minifloat(_) => return Err("it has codebooks, but is no format".into()),
+                    CSpec::Minifloat(it) => match it.exponent_bits.saturating_add(it.significand_bits) {
+                        bits @ 0..16 => 2 << bits,
+                        bits => return Err(format!("codebooks of codes with {bits} bits and a sign")),
+                    },
                 };
                 let values = array(table.codebooks, count * codes, "its codebooks")?;
                 let tables = values.chunks(codes).map(<[f32]>::to_vec);
@@ -340,7 +346,7 @@ impl CFormat {
             functions: table.functions,
             magnitude: table.magnitude.map(CMagnitude),
             kernels: kernels.iter().enumerate().map(read).collect::<Result<_, _>>()?,
-            options: c_plugins::options(table.options, table.option_count)?,
+            options,
             described: table.describe.map(|describe| CDescribed { table: *table, describe }),
         })
     }

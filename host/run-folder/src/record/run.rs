@@ -224,7 +224,8 @@ pub struct KernelFile {
     pub added: u64,
 }
 
-/// A GPU and the programs that compile for it: runs that agree in all of this compute the same numbers.
+/// A GPU and the programs that compile for it: runs that agree in all of this compute the same numbers if each product has the same
+/// kernel in both.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Gpu {
@@ -242,7 +243,7 @@ pub struct Gpu {
     pub fusion: Value,
     /// True if the tensor library chooses kernels by their measured times.
     pub autotune: bool,
-    /// The kernels of bf16 products, by shape.
+    /// The kernels of the bf16 products until the record was written, by shape.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub products: BTreeMap<String, String>,
 }

@@ -20,21 +20,28 @@ const PIPES: &str = "CUDA_MPS_PIPE_DIRECTORY";
 const DEFAULT_PIPES: &str = "/tmp/nvidia-mps";
 
 /// The limit of each GPU.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct GpuLimit {
     /// The number of runs that the user asked for.
     at_once: Option<usize>,
-    /// True if `auto` is a GPU.
-    auto_is_gpu: bool,
+    /// Whether `auto` is a GPU; asked only for runs on that device, since the answer may open it.
+    auto_is_gpu: fn() -> bool,
     /// True if MPS runs.
     mps: bool,
 }
 
+/// That of runs that start elsewhere.
+impl Default for GpuLimit {
+    fn default() -> Self {
+        Self { at_once: None, auto_is_gpu: || false, mps: false }
+    }
+}
+
 impl GpuLimit {
     /// The limit on this machine: `at_once` runs, by default one, and any number where MPS runs. `auto_is_gpu` says
-    /// whether the device `auto` is a GPU.
+    /// whether the device `auto` is a GPU, and is asked only for runs on that device beside others.
     #[must_use]
-    pub fn new(at_once: Option<usize>, auto_is_gpu: bool) -> Self {
+    pub fn new(at_once: Option<usize>, auto_is_gpu: fn() -> bool) -> Self {
         let pipes = env::var_os(PIPES).unwrap_or_else(|| DEFAULT_PIPES.into());
         Self { at_once, auto_is_gpu, mps: mps_runs(Path::new(&pipes)) }
     }
@@ -42,7 +49,7 @@ impl GpuLimit {
     /// The GPU of a device; `None` for the CPU.
     fn gpu(self, device: DeviceChoice) -> Option<DeviceChoice> {
         match device {
-            DeviceChoice::Auto => self.auto_is_gpu.then_some(DeviceChoice::Cuda(0)),
+            DeviceChoice::Auto => (self.auto_is_gpu)().then_some(DeviceChoice::Cuda(0)),
             DeviceChoice::Cpu => None,
             DeviceChoice::Cuda(_) | DeviceChoice::Wgpu => Some(device),
         }
@@ -60,6 +67,10 @@ impl GpuLimit {
         waiting: &mut VecDeque<&'a Task>,
         running: impl Iterator<Item = &'a Task>,
     ) -> Option<&'a Task> {
+        let mut running = running.peekable();
+        if running.peek().is_none() {
+            return waiting.pop_front();
+        }
         let mut busy: BTreeMap<String, usize> = BTreeMap::new();
         for gpu in running.filter_map(|task| self.gpu(task.device)) {
             *busy.entry(gpu.to_string()).or_default() += 1;
@@ -104,7 +115,7 @@ fn mps_runs(pipes: &Path) -> bool {
 mod tests {
     use super::*;
 
-    const ONE: GpuLimit = GpuLimit { at_once: None, auto_is_gpu: true, mps: false };
+    const ONE: GpuLimit = GpuLimit { at_once: None, auto_is_gpu: || true, mps: false };
     const MPS: GpuLimit = GpuLimit { mps: true, ..ONE };
     const TWO: GpuLimit = GpuLimit { at_once: Some(2), ..MPS };
 
@@ -140,7 +151,7 @@ mod tests {
         assert_eq!(started(ONE, &tasks), "acdfg");
         assert_eq!(started(MPS, &tasks), "abcdefg", "MPS is CUDA's");
         assert_eq!(started(TWO, &tasks), "abcdfgh");
-        assert_eq!(started(GpuLimit { auto_is_gpu: false, ..ONE }, &tasks), "abcdfg");
+        assert_eq!(started(GpuLimit { auto_is_gpu: || false, ..ONE }, &tasks), "abcdfg");
     }
 
     #[test]
