@@ -224,8 +224,8 @@ pub struct KernelFile {
     pub added: u64,
 }
 
-/// A GPU and the programs that compile for it: runs that agree in all of this compute the same numbers if each product has the same
-/// kernel in both.
+/// A GPU and the programs that compile for it: runs that agree in all of this compute the same numbers if each product
+/// has the same kernel in both.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Gpu {

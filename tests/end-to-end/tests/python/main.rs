@@ -1,6 +1,6 @@
 //! The Python package: installed from the clone into a fresh environment, then its own tests (`python/tests`), which
-//! also run the examples of docs/python.md and the notebooks. Tests that lack a package are skipped by name; with `--all`
-//! the registry's packages are there.
+//! also run the examples of docs/python.md and the notebooks. Tests that lack a package are skipped by name; `--all`
+//! installs those of the registry.
 //!
 //! The package takes the libraries that the workspace has built. A build of its own, by maturin, would compile
 //! dependencies once more with fewer features, for minutes; an ignored test does that.
