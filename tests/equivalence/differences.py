@@ -28,8 +28,10 @@ def tensors(path):
 
 
 def is_number(text):
+    """True for a number, and for the counts of a histogram."""
     try:
-        float(text)
+        for part in text.split():
+            float(part)
     except ValueError:
         return False
     return True

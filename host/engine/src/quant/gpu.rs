@@ -163,11 +163,14 @@ pub(super) fn try_kernels(
 ) -> Result<(), Diagnostic> {
     const VALUES: [f32; 8] = [0.0, -0.1, 0.3, 1.0, -1.7, 3.1, 100.0, -1e30];
     let Some(kernels) = format.kernels() else { return Ok(()) };
-    let of_format = if kernels.texts().is_some() { Vec::new() } else { all_turns(format) };
+    let (of_format, what) = match kernels.texts() {
+        Some(_) => (Vec::new(), "its kernels do not run"),
+        None => (all_turns(format), "the host's search among its values cannot be used"),
+    };
     let values = [&VALUES[..], &of_format].concat();
     let refused = |why: String| {
         let message = format!(
-            "format plugin `{}`: its kernels do not run on device {}: {why}",
+            "format plugin `{}`: {what} on device {}: {why}",
             format.plugin().identity.name,
             device.label
         );

@@ -27,7 +27,7 @@ impl DeviceFormat {
             if format.kernels().is_none_or(|kernels| kernels.texts().is_some()) {
                 return Err(error);
             }
-            tracing::warn!("{}: the host's search among its values is not used", error.message);
+            tracing::warn!("{}; its tensors go through main memory", error.message);
             return Self::on_host(format.plugin_handle(), device).map(Arc::new);
         }
         #[cfg(not(feature = "gpu"))]
