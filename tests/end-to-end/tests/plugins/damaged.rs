@@ -76,7 +76,13 @@ fn in_a_run(count: usize) -> BTreeMap<&'static str, usize> {
             0 => "works",
             _ => OUTCOMES.into_iter().find(|words| said.contains(words)).unwrap_or("another message"),
         };
-        assert!([0, 2, 3].contains(&outcome.code), "{round}: exit code {}: {said}", outcome.code);
+        // A library that crashes only outside of its trial: its signal ends the command, and a line names it.
+        let by_signal = outcome.code == -1 && said.contains("error: SIG") && said.contains("plugins/e5m2.so");
+        assert!(
+            [0, 2, 3].contains(&outcome.code) || by_signal,
+            "{round}: exit code {}: {said}",
+            outcome.code
+        );
         assert!(outcome.code == 0 || said.contains("error: "), "{round}: no message: {said}");
         *outcomes.entry(kind).or_default() += 1;
     }
