@@ -14,7 +14,6 @@ use altgrad_base::{
 use altgrad_config::{RunConfig, Source};
 use altgrad_engine::{
     checkpoint::{Chosen, Start, resume::AUTO},
-    device::ComputeDevice,
     passes::MeanLoss,
     setup::ReadyRun,
     train::{self, ProgressListener, RunOptions, status::RunReport},
@@ -98,20 +97,18 @@ impl RunArgs {
 
 /// The run file and its overrides.
 pub(super) fn load(args: &ConfigArgs) -> Result<(RunConfig, Source), Diagnostic> {
-    let (mut config, source) = altgrad_config::load(&args.config, &args.set)?;
-    take_arguments(args, &mut config)?;
+    let (mut config, mut source) = altgrad_config::load(&args.config, &args.set)?;
+    take_arguments(args, &mut config, &mut source);
     Ok((config, source))
 }
 
 /// Applies the command line to a run file.
-pub(super) fn take_arguments(args: &ConfigArgs, config: &mut RunConfig) -> Result<(), Diagnostic> {
+pub(super) fn take_arguments(args: &ConfigArgs, config: &mut RunConfig, source: &mut Source) {
     if let Some(device) = args.device {
-        // Checked here, so that the error names the option.
-        ComputeDevice::open(device).map_err(|error| error.at(format!("--device {device}")))?;
         config.run.device = device;
+        source.note_option("run.device", format!("--device {device}"));
     }
     supervise::limit(&config.limits);
-    Ok(())
 }
 
 /// The run of a command line, without its folder.

@@ -13,9 +13,10 @@ use super::{ConfigArgs, run};
 pub(super) fn run(args: &ConfigArgs) -> Result<ExitCode, Diagnostic> {
     let mut folder = None;
     let accepted = accept_or_list(&args.config, &args.set, |mut config, source| {
-        run::take_arguments(args, &mut config)?;
+        let mut source = source.clone();
+        run::take_arguments(args, &mut config, &mut source);
         folder = Some(run::folder(args, &config));
-        ReadyRun::build(config, source)
+        ReadyRun::build(config, &source)
     });
     let (ready, mut faults) = match accepted {
         Ok(ready) => (Some(ready), Vec::new()),

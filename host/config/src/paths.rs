@@ -34,7 +34,7 @@ pub(super) fn start_at_working_directory(table: &mut Table, source: &Source) -> 
             let (here, there) = match source.places.get(key) {
                 Some(Place::File { .. }) => (folder.join(&*path), PathBuf::from(&*path)),
                 Some(Place::Override(_)) => (PathBuf::from(&*path), folder.join(&*path)),
-                Some(Place::Recipe { .. }) | None => return Ok(()),
+                Some(Place::Recipe { .. } | Place::Option(_)) | None => return Ok(()),
             };
             let is_of_file = matches!(source.places.get(key), Some(Place::File { .. }));
             let moved = is_of_file == OF_DIRECTORY.contains(&key);

@@ -22,6 +22,8 @@ pub(super) enum Place {
     Recipe { key: usize, value: usize },
     /// The `--set` of this index.
     Override(usize),
+    /// Another option of the command line, with its value.
+    Option(String),
 }
 
 /// The run file's text, its path, the `--set` overrides, and the place of every key.
@@ -83,13 +85,18 @@ impl Source {
         &self.overrides
     }
 
-    /// True if the file or a `--set` gives `key` a value; false for a default.
+    /// Notes that an option of the command line, such as `--device cuda:0`, has set `key`.
+    pub fn note_option(&mut self, key: &str, option: String) {
+        self.places.insert(key.to_owned(), Place::Option(option));
+    }
+
+    /// True if the file or the command line gives `key` a value; false for a default.
     #[must_use]
     pub fn is_written(&self, key: &str) -> bool {
         self.places.contains_key(key)
     }
 
-    /// The position of the value of the dotted `key`: `configs/exp.toml:14:10`, `--set quant.weight=E3M4`, or
+    /// The position of the value of the dotted `key`: `configs/exp.toml:14:10`, `--set quant.weight=E3M4`, an option, or
     /// `configs/exp.toml (default)` if it is not written. Of a table that is partly set by `--set`, the last of these.
     #[must_use]
     pub fn locate(&self, key: &str) -> String {
@@ -97,6 +104,7 @@ impl Source {
             Some(Place::File { value, .. }) => position(&self.path, &self.text, *value),
             Some(Place::Recipe { value, .. }) => self.recipe_place(*value),
             Some(Place::Override(index)) => self.override_place(*index),
+            Some(Place::Option(option)) => option.clone(),
             None => format!("{} (default)", self.path.display()),
         }
     }
@@ -119,7 +127,7 @@ impl Source {
     pub fn offset(&self, key: &str) -> Option<usize> {
         match self.places.get(key)? {
             Place::File { value, .. } => Some(*value),
-            Place::Recipe { .. } | Place::Override(_) => None,
+            Place::Recipe { .. } | Place::Override(_) | Place::Option(_) => None,
         }
     }
 

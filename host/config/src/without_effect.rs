@@ -22,7 +22,7 @@ pub(super) fn refuse(table: &Table, config: &RunConfig, source: &Source) -> Resu
     let is_own = |key: &str| match source.places.get(key) {
         Some(Place::Override(_)) => true,
         Some(Place::File { .. }) => source.overrides().is_empty(),
-        Some(Place::Recipe { .. }) | None => false,
+        Some(Place::Recipe { .. } | Place::Option(_)) | None => false,
     };
     let mut rules = [window(table, config), grad_rounding(table), min_lr(config)]
         .into_iter()
