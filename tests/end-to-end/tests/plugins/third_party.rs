@@ -87,8 +87,9 @@ fn the_guides_commands_work_from_the_archive_alone() {
         assert_eq!(bench.read(&format!("runs/{run}/metrics.csv")).lines().count(), 7, "{run}");
     }
     assert_eq!(bench.read("runs/lines/lines.txt").lines().count(), 6);
+    assert!(bench.read("runs/in-c/lines.txt").contains("train/loss"));
     assert!(bench.read("runs/signs/config.toml").contains("momentum = 0.95"));
-    assert_eq!(said.matches(", 0 failed").count(), 3, "{said}");
+    assert_eq!(said.matches(", 0 failed").count(), 2 * 3, "three in Rust, three in C: {said}");
 
     for name in ["lns8", "sign-sgd", "lines"] {
         ran(&mut cargo(&bench, name, &["fmt", "--check"]));
