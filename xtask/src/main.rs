@@ -88,7 +88,7 @@ fn test_gpu(args: &[String]) -> Result<u8, io::Error> {
     let folder = stage(&GPU, &with)?;
     let mut command = cargo();
     // The packages of the build before: otherwise their dependencies would be built again with other features.
-    command.arg("test").args(packages(&plugins()?)).args(with).args([
+    command.args(["test", "--no-fail-fast"]).args(packages(&plugins()?)).args(with).args([
         "-p",
         "altgrad-engine",
         "-p",

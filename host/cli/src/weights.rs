@@ -8,7 +8,7 @@ use altgrad_config::{GeluChoice, ModelSection};
 use altgrad_engine::{
     load_model::SavedModel,
     model::{
-        GptShape, Layout, Parts,
+        GptShape, Layout,
         weights::{self, Convention},
     },
     setup::ReadyRun,
@@ -82,10 +82,12 @@ pub(super) fn run(command: WeightsCommand) -> Result<ExitCode, Diagnostic> {
         let values = state.weights()?;
         (setup.config, setup.model.gpt.shape, state.params.layout, (values, None))
     };
-    if convention == Convention::Gpt2 && shape.parts != Parts::NANOGPT {
-        return Err(Diagnostic::config("GPT-2's layout is for LayerNorm, learned positions, GELU and one plain key for each query head only")
+    let beyond = shape.parts.keys_beyond_nanogpt();
+    if convention == Convention::Gpt2 && !beyond.is_empty() {
+        let keys = beyond.iter().map(|key| format!("`model.{key}`")).collect::<Vec<_>>().join(", ");
+        return Err(Diagnostic::config(format!("the model differs from GPT-2 in {keys}"))
             .at(args.config.display())
-            .hint("export it with --layout nanogpt, or train it with `norm`, `positions`, `mlp`, `qk_norm` and `n_kv_head` of [model] at their defaults"));
+            .hint("export it with --layout nanogpt, or train it with these keys at their defaults"));
     }
     weights::write_as(&to, (&layout, convention), values, note.as_deref())?;
     println!("{} parameters written to {}", layout.elements(), to.display());

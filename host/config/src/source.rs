@@ -96,8 +96,9 @@ impl Source {
         self.places.contains_key(key)
     }
 
-    /// The position of the value of the dotted `key`: `configs/exp.toml:14:10`, `--set quant.weight=E3M4`, an option, or
-    /// `configs/exp.toml (default)` if it is not written. Of a table that is partly set by `--set`, the last of these.
+    /// The position of the value of the dotted `key`: `configs/exp.toml:14:10`, `--set quant.weight=E3M4`,
+    /// `--device cpu`, or `configs/exp.toml (default)` if it is not written. Of a table that is partly set by `--set`,
+    /// the last of these.
     #[must_use]
     pub fn locate(&self, key: &str) -> String {
         match self.set_within(key).or_else(|| self.places.get(key)) {

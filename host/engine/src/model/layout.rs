@@ -43,6 +43,20 @@ impl Parts {
             kv_heads,
         }
     }
+
+    /// The keys of `[model]` whose parts are not nanoGPT's.
+    #[must_use]
+    pub fn keys_beyond_nanogpt(&self) -> Vec<&'static str> {
+        let Self { norm, mlp, positions, qk_norm, kv_heads } = Self::NANOGPT;
+        let keys = [
+            ("norm", self.norm != norm),
+            ("mlp", self.mlp != mlp),
+            ("positions", self.positions != positions),
+            ("qk_norm", self.qk_norm != qk_norm),
+            ("n_kv_head", self.kv_heads != kv_heads),
+        ];
+        keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    }
 }
 
 /// The shape of a GPT.
