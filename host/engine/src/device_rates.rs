@@ -9,6 +9,7 @@ use burn::tensor::{Device, FloatDType, Tensor};
 
 use crate::{
     device_faults::{self, catch_panic},
+    fused_ops,
     model::Layout,
     quant::{QuantPass, Quantizer, product_ops::ProductOps},
     setup::RunSetup,
@@ -20,6 +21,10 @@ use crate::{
 const SMALL: usize = 768;
 /// Those of one that fills a GPU.
 pub(crate) const LARGE: usize = 2048;
+/// Those of one that a software device computes in less than a second.
+const FIRST: usize = 256;
+/// Longest time of a large product on a GPU, seconds.
+const LONG: f64 = 0.05;
 /// Rounds that are counted of a short and of a thorough measurement.
 const FEW: usize = 3;
 pub(crate) const MANY: usize = 12;
@@ -41,18 +46,18 @@ pub struct Products {
 }
 
 impl Products {
-    /// Those of a run, measured in some tens of milliseconds; `None` if the device fails, which its first step reports.
+    /// Those of a run, measured in less than a second; `None` if the device fails, which its first step reports.
     #[must_use]
     pub fn measure(setup: &RunSetup, layout: &Layout) -> Option<Self> {
         let device = &setup.device;
         let side = if device.is_cpu() { SMALL } else { LARGE };
-        let seconds = catch_panic(|| {
-            let seconds = if multiplies_bf16(setup) { bf16_product } else { f32_product };
-            seconds(side, FEW, &device.tensors).map_err(|error| error.message)
+        let rate = catch_panic(|| {
+            let product = if multiplies_bf16(setup) { bf16_product } else { f32_product };
+            product_gflop_s(product, side, FEW, &device.tensors).map_err(|error| error.message)
         });
         Some(Self {
             gflop: step_gflop(setup, layout),
-            gflop_s: product_gflop(side) / seconds.ok()?,
+            gflop_s: rate.ok()?,
             sheet_gflop_s: sheet_gflop_s(setup),
         })
     }
@@ -98,13 +103,44 @@ pub(crate) fn step_gflop(setup: &RunSetup, layout: &Layout) -> f64 {
 }
 
 /// Multiplications and additions of a product of two square matrices with `side` rows, in units of 10^9.
-pub(crate) fn product_gflop(side: usize) -> f64 {
+fn product_gflop(side: usize) -> f64 {
     2.0 * (side as f64).powi(3) / 1e9
 }
 
+/// Seconds of a product of two square matrices with so many rows, as the median of so many rounds.
+type Product = fn(usize, usize, &Device) -> Result<f64, Diagnostic>;
+
 /// The rate of a product of two square f32 matrices, in units of 10^9 multiplications and additions per second.
-pub(crate) fn product_gflop_s(device: &Device) -> Result<f64, Diagnostic> {
-    Ok(product_gflop(SMALL) / f32_product(SMALL, MANY, device)?)
+pub(crate) fn small_product_gflop_s(device: &Device) -> Result<f64, Diagnostic> {
+    product_gflop_s(f32_product, SMALL, MANY, device)
+}
+
+/// The rate of products with `side` rows, in units of 10^9 multiplications and additions per second; of smaller ones on
+/// a GPU that takes long for these, such as a software device.
+pub(crate) fn product_gflop_s(
+    product: Product,
+    side: usize,
+    rounds: usize,
+    device: &Device,
+) -> Result<f64, Diagnostic> {
+    let seconds = |side, rounds| product(side, rounds, device);
+    if fused_ops::is_available(device) {
+        return Ok(product_gflop(side) / seconds(side, rounds)?);
+    }
+    gpu_product_gflop_s(seconds, side, rounds)
+}
+
+/// The same on a GPU, with the function that measures products of a number of rows in a number of rounds.
+fn gpu_product_gflop_s(
+    seconds: impl Fn(usize, usize) -> Result<f64, Diagnostic>,
+    side: usize,
+    rounds: usize,
+) -> Result<f64, Diagnostic> {
+    let first = product_gflop(FIRST) / seconds(FIRST, FEW)?;
+    if product_gflop(side) / first > LONG {
+        return Ok(first);
+    }
+    Ok(product_gflop(side) / seconds(side, rounds)?)
 }
 
 /// Seconds of a product of two square f32 matrices with `side` rows.
@@ -214,6 +250,23 @@ mod tests {
         let counted = &rounds[rounds.len() - MANY..];
         assert!(counted.iter().all(|repeats| *repeats == counted[0]), "{rounds:?}");
         assert!(seconds(FEW, || (), || Err(Diagnostic::run("lost"))).is_err());
+    }
+
+    #[test]
+    fn only_a_fast_gpu_computes_large_products() {
+        let rate_at = |gflop_s: f64| {
+            let sides = RefCell::new(Vec::new());
+            let seconds = |side, _| {
+                sides.borrow_mut().push(side);
+                Ok(product_gflop(side) / gflop_s)
+            };
+            let rate = gpu_product_gflop_s(seconds, LARGE, MANY).unwrap();
+            assert!((rate / gflop_s - 1.0).abs() < 1e-9);
+            sides.into_inner()
+        };
+        assert_eq!(rate_at(50_000.0), [FIRST, LARGE]);
+        // Software Vulkan on two cores.
+        assert_eq!(rate_at(0.6), [FIRST]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::{
     data_sheets::SheetRates,
     device_faults::catch_panic,
     device_rates::{
-        LARGE, MANY, bf16_product, f32_product, multiplies_bf16, product_gflop, seconds, spread, wait,
+        LARGE, MANY, bf16_product, f32_product, multiplies_bf16, product_gflop_s, seconds, spread, wait,
     },
     quant::{DeviceFormat, FakeQuantParams, fake_quant},
     setup::{ReadyRun, RunSetup},
@@ -55,15 +55,15 @@ impl Machine {
         let compute = &runs[0].setup.device;
         let device = &compute.tensors;
         let mut machine = Self { data_sheet: compute.sheet_rates(), ..Self::default() };
-        machine.copy_gb_s = machine.rate("copy", GB, || copy(device));
-        let gflop = product_gflop(LARGE);
-        machine.matmul_gflop_s = machine.rate("f32 products", gflop, || f32_product(LARGE, MANY, device));
+        machine.copy_gb_s = machine.rate("copy", || Ok(GB / copy(device)?));
+        machine.matmul_gflop_s =
+            machine.rate("f32 products", || product_gflop_s(f32_product, LARGE, MANY, device));
         if compute.multiplies_bf16_fast() {
             machine.matmul_bf16_gflop_s =
-                machine.rate("bf16 products", gflop, || bf16_product(LARGE, MANY, device));
+                machine.rate("bf16 products", || product_gflop_s(bf16_product, LARGE, MANY, device));
         }
         for (name, format) in formats(runs) {
-            let gb_s = machine.rate(&format!("rounding to {name}"), GB, || rounding(&format, device));
+            let gb_s = machine.rate(&format!("rounding to {name}"), || Ok(GB / rounding(&format, device)?));
             if let Some(gb_s) = gb_s {
                 let of_copy = machine.copy_gb_s.map(|copy| gb_s / copy);
                 machine.fake_quant.insert(name, Kernel { gb_s, of_copy });
@@ -77,16 +77,10 @@ impl Machine {
         if multiplies_bf16(setup) { self.matmul_bf16_gflop_s } else { self.matmul_gflop_s }
     }
 
-    /// `amount` over the seconds that `measure` returns. A failure is recorded: the times of the steps are measured by
-    /// then.
-    fn rate(
-        &mut self,
-        what: &str,
-        amount: f64,
-        measure: impl FnOnce() -> Result<f64, Diagnostic>,
-    ) -> Option<f64> {
+    /// The rate that `measure` returns. A failure is recorded: the times of the steps are measured by then.
+    fn rate(&mut self, what: &str, measure: impl FnOnce() -> Result<f64, Diagnostic>) -> Option<f64> {
         match catch_panic(|| measure().map_err(|error| error.message)) {
-            Ok(seconds) => Some(amount / seconds),
+            Ok(rate) => Some(rate),
             Err(why) => {
                 self.failed.insert(what.to_string(), why);
                 None
@@ -157,9 +151,9 @@ mod tests {
     #[test]
     fn a_rate_that_fails_leaves_the_others_and_its_reason() {
         let mut machine = Machine::default();
-        assert_eq!(machine.rate("copy", 1.0, || Err(Diagnostic::run("no device"))), None);
-        assert_eq!(machine.rate("bf16 products", 1.0, || panic!("cannot be set up\nmore")), None);
-        assert_eq!(machine.rate("f32 products", 1.0, || Ok(0.5)), Some(2.0));
+        assert_eq!(machine.rate("copy", || Err(Diagnostic::run("no device"))), None);
+        assert_eq!(machine.rate("bf16 products", || panic!("cannot be set up\nmore")), None);
+        assert_eq!(machine.rate("f32 products", || Ok(2.0)), Some(2.0));
         let failed: Vec<(&str, &str)> =
             machine.failed.iter().map(|(what, why)| (what.as_str(), why.as_str())).collect();
         assert_eq!(failed, [("bf16 products", "cannot be set up"), ("copy", "no device")]);

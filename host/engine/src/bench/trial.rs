@@ -58,7 +58,7 @@ pub fn estimate(run: &mut ReadyRun) -> Result<TimeEstimate, Diagnostic> {
     let (step, batch) = if gflop <= TAKEN_GFLOP {
         (least_step(run)?, least_evaluation(run)?)
     } else {
-        let rate = device_rates::product_gflop_s(&run.setup.device.tensors)?;
+        let rate = device_rates::small_product_gflop_s(&run.setup.device.tensors)?;
         let step = times(Duration::from_secs(1), OVER_PRODUCTS * gflop / rate);
         // The forward pass is a third of a step's products.
         (step, times(step, 1.0 / (3 * run.setup.config.train.grad_accum) as f64))
