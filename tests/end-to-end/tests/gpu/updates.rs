@@ -36,7 +36,8 @@ fn train_with(
 /// A row of metrics by name, `None` where a value is missing.
 type Row = Vec<(String, Option<f64>)>;
 
-/// The rows of a run's metrics, and after them those of the layers, a value each; a layer's name follows its metric's.
+/// The rows of a run's metrics, and after them those of the layers: the step and one value; a layer's name follows its
+/// metric's.
 fn rows(bench: &Bench, run: &str) -> Vec<Row> {
     let reader = |file: &str| csv::Reader::from_path(bench.path(run).join(file)).unwrap();
     let mut metrics = reader("metrics.csv");
@@ -45,7 +46,8 @@ fn rows(bench: &Bench, run: &str) -> Vec<Row> {
         names.iter().cloned().zip(record.iter().map(|value| value.parse().ok())).collect()
     };
     let layer = |record: csv::StringRecord| -> Row {
-        vec![(format!("{}/{}", &record[2], &record[1]), record[3].parse().ok())]
+        let value = (format!("{}/{}", &record[2], &record[1]), record[3].parse().ok());
+        vec![("step".into(), record[0].parse().ok()), value]
     };
     let metrics = metrics.records().map(|record| row(record.unwrap())).collect::<Vec<_>>();
     metrics.into_iter().chain(reader("layers.csv").records().map(|record| layer(record.unwrap()))).collect()
@@ -82,102 +84,185 @@ fn tolerance(name: &str, expected: f64) -> Option<f64> {
     }
 }
 
+/// The tolerance of losses and norms of gradients in later steps of runs whose differences grow.
+fn later(name: &str, expected: f64) -> Option<f64> {
+    let is_one = ["train/loss", "train/grad_norm", "val/loss"].contains(&name);
+    is_one.then_some(0.02 * expected.abs())
+}
+
 /// A few rules per test: each rule trains in processes of its own, which compile the kernels anew, and tests run at the
 /// same time.
 #[test]
 fn adamw_trains_on_a_device_as_on_the_cpu() {
-    train_as_on_the_cpu("adamw_trains_on_a_device_as_on_the_cpu", &["name = \"adamw\""]);
+    train_as_on_the_cpu("adamw_trains_on_a_device_as_on_the_cpu", &["name = \"adamw\"\neps = 1e-6"]);
 }
 
 #[test]
 fn stiffness_adamw_trains_on_a_device_as_on_the_cpu() {
     let rules = [
-        "name = \"stiffness-adamw\"",
-        "name = \"stiffness-adamw\"\nplacement = \"power\"",
-        "name = \"stiffness-adamw\"\nplacement = \"pre\"",
+        "name = \"stiffness-adamw\"\neps = 1e-6",
+        "name = \"stiffness-adamw\"\neps = 1e-6\nplacement = \"power\"",
+        "name = \"stiffness-adamw\"\neps = 1e-6\nplacement = \"pre\"",
     ];
     train_as_on_the_cpu("stiffness_adamw_trains_on_a_device_as_on_the_cpu", &rules);
 }
 
 #[test]
 fn fp8_manifold_trains_on_a_device_as_on_the_cpu() {
-    let rules = ["name = \"fp8-manifold\"", "name = \"fp8-manifold\"\nretraction = \"linear\""];
+    let rules = [
+        "name = \"fp8-manifold\"\neps = 1e-6",
+        "name = \"fp8-manifold\"\neps = 1e-6\nretraction = \"linear\"",
+    ];
     train_as_on_the_cpu("fp8_manifold_trains_on_a_device_as_on_the_cpu", &rules);
 }
 
 #[test]
 fn fp8_manifold_in_asinh_trains_on_a_device_as_on_the_cpu() {
     let rules = [
-        "name = \"fp8-manifold\"\nchart = \"asinh\"",
-        "name = \"fp8-manifold\"\nchart = \"asinh\"\nretraction = \"linear\"",
+        "name = \"fp8-manifold\"\neps = 1e-6\nchart = \"asinh\"",
+        "name = \"fp8-manifold\"\neps = 1e-6\nchart = \"asinh\"\nretraction = \"linear\"",
     ];
     train_as_on_the_cpu("fp8_manifold_in_asinh_trains_on_a_device_as_on_the_cpu", &rules);
 }
 
-/// Weights have more blocks than the values on which kernels are tried.
+/// SGD, Lion and Madam have no kernels; Muon's and SOAP's matrices are updated by services of the host.
+#[test]
+fn sgd_lion_madam_and_muon_train_on_a_device_as_on_the_cpu() {
+    Trainings {
+        rules: &["name = \"sgd\"", "name = \"lion\"", "name = \"madam\"", "name = \"muon\"\neps = 1e-6"],
+        has_kernels: false,
+        ..WITH_MASTER_WEIGHTS
+    }
+    .follow_the_cpu("sgd_lion_madam_and_muon_train_on_a_device_as_on_the_cpu");
+}
+
+/// The axes of a small singular value turn with the last bits of a gradient: on the CPU alone, position embeddings that
+/// differ by one unit in the last place move later gradient norms by 0.2 %, and distances by 20 %.
+#[test]
+fn soap_trains_on_a_device_as_on_the_cpu() {
+    let rules = &["name = \"soap\"\neps = 1e-3"];
+    Trainings { rules, has_kernels: false, exact_until: 0.0, least: 40, ..WITH_MASTER_WEIGHTS }
+        .follow_the_cpu("soap_trains_on_a_device_as_on_the_cpu");
+}
+
+/// Weights have more blocks than the values on which kernels are tried, and lack the metrics of weights with one scale.
 #[test]
 fn weights_with_scales_by_block_train_on_a_device_as_on_the_cpu() {
     const TEST: &str = "weights_with_scales_by_block_train_on_a_device_as_on_the_cpu";
-    let kinds = [
-        "\nblock = 4",
-        "\nmaster_weights = \"none\"\nblock = 4",
-        "\nmaster_weights = \"none\"\nblock = [4, 4]",
+    let stored = [
+        "weight = \"E4M3\"\nmaster_weights = \"none\"\nblock = 4",
+        "weight = \"E4M3\"\nmaster_weights = \"none\"\nblock = [4, 4]",
     ];
-    train_kinds_as_on_the_cpu(TEST, (&["name = \"adamw\"", "name = \"stiffness-adamw\""], &kinds), 100);
+    let rules = &["name = \"adamw\"\neps = 1e-6", "name = \"stiffness-adamw\"\neps = 1e-6"];
+    let quants = &["weight = \"E4M3\"\nblock = 4"];
+    Trainings { rules, quants, least: 100, ..WITH_MASTER_WEIGHTS }.follow_the_cpu(TEST);
+    Trainings { rules, quants: &stored, least: 100, ..STORED }.follow_the_cpu(TEST);
+}
+
+/// One scale per tensor from history, blocks with powers of two and with two levels, tiles, and blocks after a Hadamard
+/// transform. An activation or gradient on an edge's other side affects later steps.
+#[test]
+fn recipes_train_on_a_device_as_on_the_cpu() {
+    // Whole blocks along each product, and a block of the model that NVFP4 rounds.
+    let base = TINY
+        .replace("n_layer = 1", "n_layer = 2")
+        .replace("n_embd = 8", "n_embd = 32")
+        .replace("block_size = 8", "block_size = 16");
+    let recipes = ["te_delayed", "mxfp8", "deepseek_v3", "nvfp4", "quartet"];
+    let quants = recipes.map(|recipe| format!("recipe = \"{recipe}\""));
+    let quants = &quants.each_ref().map(String::as_str);
+    Trainings { base: &base, quants, exact_until: 1.0, least: 60, ..WITH_MASTER_WEIGHTS }
+        .follow_the_cpu("recipes_train_on_a_device_as_on_the_cpu");
 }
 
 fn train_as_on_the_cpu(test: &str, rules: &[&str]) {
-    let kinds = ["", "\nmaster_weights = \"none\"\nrounding = \"stochastic\""];
-    train_kinds_as_on_the_cpu(test, (rules, &kinds), 150);
+    Trainings { rules, ..WITH_MASTER_WEIGHTS }.follow_the_cpu(test);
+    Trainings { rules, ..STORED }.follow_the_cpu(test);
 }
 
-/// Trains with each rule and kind of weights, and compares more than `least` values of each run. Weights with scales by
-/// block lack the metrics of weights with one scale.
-fn train_kinds_as_on_the_cpu(test: &str, (rules, kinds): (&[&str], &[&str]), least: usize) {
-    let bench = Bench::new();
-    for device in gpu_devices() {
-        for (optimizer, kind) in
-            rules.iter().flat_map(|optimizer| kinds.iter().map(move |kind| (optimizer, kind)))
-        {
-            let what = format!("{device}: {optimizer}{kind}");
-            let file = TINY
-                .replace("name = \"adamw\"", &format!("{optimizer}\neps = 1e-6"))
-                .replace("weight = \"E5M2\"", &format!("weight = \"E4M3\"{kind}"));
-            let file = format!("{file}\n[metrics]\ndead_neuron_window = 2\n[[sink]]\nname = \"csv\"\n");
-            if train(&bench, test, &file, device, "warn,wgpu_hal=off").is_none() {
-                break;
+/// Trainings on a device that are compared with those on the CPU.
+#[derive(Clone, Copy)]
+struct Trainings<'a> {
+    base: &'a str,
+    /// Lines of `[optimizer]`.
+    rules: &'a [&'a str],
+    /// Lines of `[quant]`.
+    quants: &'a [&'a str],
+    /// Kernels of the optimizer update all parameters.
+    has_kernels: bool,
+    /// All metrics agree until this step, later ones in losses and norms of gradients.
+    exact_until: f64,
+    /// More values than this are compared.
+    least: usize,
+}
+
+const WITH_MASTER_WEIGHTS: Trainings = Trainings {
+    base: TINY,
+    rules: &["name = \"adamw\"\neps = 1e-6"],
+    quants: &["weight = \"E4M3\""],
+    has_kernels: true,
+    exact_until: f64::INFINITY,
+    least: 150,
+};
+
+/// A stored weight on an edge's other side stays there, and affects later steps.
+const STORED: Trainings = Trainings {
+    quants: &["weight = \"E4M3\"\nmaster_weights = \"none\"\nrounding = \"stochastic\""],
+    exact_until: 2.0,
+    ..WITH_MASTER_WEIGHTS
+};
+
+impl Trainings<'_> {
+    fn follow_the_cpu(self, test: &str) {
+        let bench = Bench::new();
+        for device in gpu_devices() {
+            for (optimizer, quant) in
+                self.rules.iter().flat_map(|rule| self.quants.iter().map(move |quant| (rule, quant)))
+            {
+                let what = format!("{device}: {optimizer}\n{quant}\n");
+                let file =
+                    self.base.replace("name = \"adamw\"", optimizer).replace("weight = \"E5M2\"", quant);
+                let file = format!("{file}\n[metrics]\ndead_neuron_window = 2\n[[sink]]\nname = \"csv\"\n");
+                if train(&bench, test, &file, device, "warn,wgpu_hal=off").is_none() {
+                    break;
+                }
+                train(&bench, test, &file, "cpu", "warn").unwrap();
+                let record = bench.read(&format!("{device}/run.json"));
+                let [mut found, mut expected] = [device, "cpu"].map(|run| rows(&bench, run));
+                if self.has_kernels {
+                    assert!(!record.contains("main memory"), "{what}: {record}");
+                    let mut computed = found.iter().flatten().filter(|(_, value)| value.is_some());
+                    assert!(!computed.any(|(name, _)| is_of_the_cpu(name)), "{what}");
+                }
+                for rows in [&mut found, &mut expected] {
+                    rows.retain(|row| row.len() > 2 || !is_of_the_cpu(&row[1].0));
+                }
+                self.compare(&what, &found, &expected);
             }
-            train(&bench, test, &file, "cpu", "warn").unwrap();
-            let record = bench.read(&format!("{device}/run.json"));
-            assert!(!record.contains("through main memory"), "{what}: {record}");
-            let (found, mut expected) = (rows(&bench, device), rows(&bench, "cpu"));
-            let computed = found.iter().flatten().filter(|(_, value)| value.is_some());
-            assert!(!computed.into_iter().any(|(name, _)| is_of_the_cpu(name)), "{what}");
-            // A row of layers.csv has one value.
-            expected.retain(|row| row.len() > 1 || !is_of_the_cpu(&row[0].0));
-            assert_eq!(found.len(), expected.len(), "{what}: rows");
-            assert!(found.len() > 6, "{what}: {} rows", found.len());
-            let mut compared = 0;
-            for (row, (found, expected)) in found.iter().zip(&expected).enumerate() {
-                assert_eq!(found.len(), expected.len(), "{what}: metrics");
-                // Without master weights a value on an edge's other side stays there, and affects later steps.
-                if !kind.is_empty() && expected[0].1.is_none_or(|step| step > 2.0) {
+        }
+    }
+
+    fn compare(self, what: &str, found: &[Row], expected: &[Row]) {
+        assert_eq!(found.len(), expected.len(), "{what}: rows");
+        assert!(found.len() > 6, "{what}: {} rows", found.len());
+        let mut compared = 0;
+        for (row, (found, expected)) in found.iter().zip(expected).enumerate() {
+            assert_eq!(found.len(), expected.len(), "{what}: metrics");
+            let is_exact = expected[0].1.is_some_and(|step| step <= self.exact_until);
+            for ((name, found), (_, expected)) in found.iter().zip(expected) {
+                if is_of_the_cpu(name) {
                     continue;
                 }
-                for ((name, found), (_, expected)) in found.iter().zip(expected) {
-                    if is_of_the_cpu(name) {
-                        continue;
-                    }
-                    assert_eq!(found.is_some(), expected.is_some(), "{what}, row {row}: {name}");
-                    let (Some(found), Some(expected)) = (found, expected) else { continue };
-                    let Some(allowed) = tolerance(name, *expected) else { continue };
-                    let close = (found - expected).abs() <= allowed;
-                    assert!(close, "{what}, row {row}: {name} {found}, on the CPU {expected}");
-                    compared += 1;
-                }
+                assert_eq!(found.is_some(), expected.is_some(), "{what}, row {row}: {name}");
+                let (Some(found), Some(expected)) = (found, expected) else { continue };
+                let allowed = if is_exact { tolerance(name, *expected) } else { later(name, *expected) };
+                let Some(allowed) = allowed else { continue };
+                let close = (found - expected).abs() <= allowed;
+                assert!(close, "{what}, row {row}: {name} {found}, on the CPU {expected}");
+                compared += 1;
             }
-            assert!(compared > least, "{what}: {compared} values");
         }
+        assert!(compared > self.least, "{what}: {compared} values");
     }
 }
 
