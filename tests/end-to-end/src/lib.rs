@@ -141,12 +141,14 @@ impl Bench {
     }
 
     /// The command of a user who has never trusted a library: the records of libraries are in the scratch folder's
-    /// `state`, compiled kernels in its `cache`. Settings in the environment of the tests are removed.
+    /// `state`, compiled kernels in its `cache`. What a software Vulkan device compiles is kept for all tests: it takes
+    /// most of a short run. Settings in the environment of the tests are removed.
     #[must_use]
     pub fn distrustful(&self, args: &[&str]) -> Command {
         let mut command = Command::new(stage().join("altgrad-host"));
         command.current_dir(self.folder.path()).args(args);
         command.env("XDG_STATE_HOME", self.path("state")).env("XDG_CACHE_HOME", self.path("cache"));
+        command.env("MESA_SHADER_CACHE_DIR", stage().join("shaders"));
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_setting(name)) {
             command.env_remove(name);
         }
