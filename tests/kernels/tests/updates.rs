@@ -42,6 +42,7 @@ fn contraction_to_fma_stays_within_the_tolerance() {
 }
 
 #[test]
+#[ignore = "--all: a Vulkan device"]
 fn a_vulkan_device_updates_as_the_cpu_does() {
     match VulkanDevice::new() {
         Err(reason) => skipped("a_vulkan_device_updates_as_the_cpu_does", &reason),

@@ -110,6 +110,7 @@ fn assert_brings_the_host(wheel: &str) {
 }
 
 #[test]
+#[ignore = "--all: installs the Python package"]
 fn the_package_installs_and_passes_its_tests() {
     let folder = tempfile::tempdir().unwrap();
     match environment(folder.path()) {
