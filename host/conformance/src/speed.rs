@@ -16,6 +16,10 @@ use crate::{
 
 /// A call that takes this long is measured well enough.
 const ENOUGH: Duration = Duration::from_millis(5);
+/// Calls of a size, of which the fastest counts: a busy machine interrupts single ones.
+const CALLS: usize = 9;
+/// No further call of a size is made after this time.
+const LONG: Duration = Duration::from_millis(100);
 /// The largest extent of a matrix, and the largest root of a number of elements or rows.
 const LARGEST: usize = 128;
 
@@ -33,11 +37,11 @@ fn measured<T>(
         let mut fastest = Duration::MAX;
         let begun = Instant::now();
         // The first call of a size may allocate.
-        for _ in 0..3 {
+        for _ in 0..CALLS {
             let one = Instant::now();
             work(&mut prepared)?;
             fastest = fastest.min(one.elapsed());
-            if begun.elapsed() > 3 * ENOUGH {
+            if begun.elapsed() > LONG {
                 break;
             }
         }
@@ -114,4 +118,24 @@ pub fn of_sink(subject: &SinkSubject) -> Speed {
             Ok(())
         },
     )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_a_busy_machine_interrupts_are_not_counted() {
+        let mut calls = 0;
+        let interrupted = |_: &mut ()| {
+            calls += 1;
+            if calls % CALLS < 3 {
+                std::thread::sleep(3 * ENOUGH);
+            }
+            Ok(())
+        };
+        let speed = measured(|_| Ok(()), interrupted).unwrap();
+        assert!(speed < 1e9 * ENOUGH.as_secs_f64() / (LARGEST * LARGEST) as f64, "{speed}");
+    }
 }
