@@ -25,6 +25,7 @@ fn is_recorded_compiler(test: &str) -> bool {
 }
 
 #[test]
+#[ignore = "--all: compiles crates"]
 fn plugins_of_every_kind_export_and_mistakes_are_named() {
     if is_recorded_compiler("plugins_of_every_kind_export_and_mistakes_are_named") {
         let cases = TestCases::new();
@@ -35,6 +36,7 @@ fn plugins_of_every_kind_export_and_mistakes_are_named() {
 
 /// The profile comes from the environment, so this test starts itself again with another one.
 #[test]
+#[ignore = "--all: compiles crates"]
 fn a_library_built_with_panic_abort_does_not_compile() {
     const TEST: &str = "a_library_built_with_panic_abort_does_not_compile";
     const PROFILE: (&str, &str) = ("CARGO_PROFILE_DEV_PANIC", "abort");

@@ -28,11 +28,13 @@ fn on_the_cpu(test: &str, contract: bool) {
 }
 
 #[test]
+#[ignore = "--all: compiles all kernels with g++"]
 fn cuda_text_updates_as_the_cpu_does() {
     on_the_cpu("cuda_text_updates_as_the_cpu_does", false);
 }
 
 #[test]
+#[ignore = "--all: compiles all kernels with g++"]
 fn contraction_to_fma_stays_within_the_tolerance() {
     const NAME: &str = "contraction_to_fma_stays_within_the_tolerance";
     if !cuda::contraction() {
