@@ -1,19 +1,18 @@
 """Tests and intervals for small samples, and a monotone fit: the formulas of PLAN.md, without dependencies."""
 
 import bisect
-import itertools
+import functools
 import math
-import operator
 
 
 def sign_flip(values, one_sided=False):
     """p of the exact sign-flip test: the part of all choices of signs whose mean is at least as extreme as that of the values.
 
-    The sums of one half of the values, sorted, are searched for each sum of the other: 20 values take a thousand searches, not a million sums.
+    The sums of one half of the values, sorted, are searched for each sum of the other: 40 values take a million searches.
     """
     observed = sum(values) if one_sided else abs(sum(values))
     least = observed - 1e-12 * abs(observed)
-    sums = lambda of: [sum(map(operator.mul, signs, of)) for signs in itertools.product((1, -1), repeat=len(of))]  # noqa: E731
+    sums = lambda of: functools.reduce(lambda found, value: [s + value for s in found] + [s - value for s in found], of, [0.0])  # noqa: E731
     first, second = sums(values[: len(values) // 2]), sorted(sums(values[len(values) // 2 :]))
     p = sum(len(second) - bisect.bisect_left(second, least - of) for of in first) / 2 ** len(values)
     # Each choice has its opposite, so that both tails are equal.

@@ -1,15 +1,18 @@
-"""The primary contrasts of PLAN.md that need its own runs, and the table of plan A. Written before the runs."""
+"""The primary contrasts of PLAN.md, and the tables of plans A and D. Written before the runs."""
 
-import csv
 import math
 import pathlib
 import statistics
 
+from cells import row
 from exact import mean_and_error, mean_and_half, root, sign_flip, slope, student, t_test
+from losses import rows_of
 from paired import holm
 
 HERE = pathlib.Path(__file__).parent
 MARGIN = 0.005
+RECORD_OF_D = "interaction/losses.csv"
+AUXILIARY = ["aux0.003", "aux0.03"]
 
 # A contrast's name, its kind of test, and the case whose difference from fp32 it tests.
 PARITY = [
@@ -19,23 +22,22 @@ PARITY = [
 ]
 
 
-def read(name):
-    with open(HERE / name, newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def by_seed(rows, name):
+def by_seed(record):
     """Losses by case and seed."""
     cells = {}
-    for of in rows:
-        cells.setdefault(of[name], {})[int(of["seed"])] = float(of["loss"])
+    for of in rows_of(HERE / record):
+        cells.setdefault(of["case"], {})[int(of["seed"])] = float(of["loss"])
     return cells
 
 
-def minus(own, other):
+def gaps(own, other):
     """The differences by seed, without seeds of which a run has diverged: its loss is NaN or above a uniform guess over bytes."""
     sound = lambda loss: loss <= math.log(256)  # noqa: E731
-    return [own[seed] - other[seed] for seed in sorted(own) if sound(own[seed]) and sound(other[seed])]
+    return {seed: own[seed] - other[seed] for seed in sorted(own) if sound(own[seed]) and sound(other[seed])}
+
+
+def minus(own, other):
+    return list(gaps(own, other).values())
 
 
 def signed_ranks(values):
@@ -75,8 +77,8 @@ def least_detectable(values):
 
 def onset_p():
     """p of contrast 4, the one-sided exact sign-flip test of the slopes of plan B."""
-    losses, masses = by_seed(read("onset/losses.csv"), "case"), {}
-    for of in read("onset/mass.csv"):
+    losses, masses = by_seed("onset/losses.csv"), {}
+    for of in rows_of(HERE / "onset/mass.csv"):
         if of["case"] == of["format"]:
             masses.setdefault(of["case"], []).append(float(of["steps_20_to_180"]))
     mass = {case: statistics.fmean(of) for case, of in masses.items()}
@@ -93,35 +95,68 @@ def signed(of, digits=4):
     return f"{of:+.{digits}f}".replace("-", "−")
 
 
+def chosen_rates(page):
+    return {of["case"]: of["rate"] for of in rows_of(HERE / page / "rates.csv") if int(of["chosen"])}
+
+
+def difference(values):
+    """Mean and 95 % interval, median, p of both tests, and the smallest detectable difference, as cells of a table."""
+    mean, half = mean_and_half(values)
+    tests = shown(sign_flip(values)), shown(t_test(values))
+    return f"{signed(mean)} ± {half:.4f}", signed(statistics.median(values)), *tests, f"{least_detectable(values):.4f}"
+
+
+def outcome(own):
+    """Median loss, and runs that diverged."""
+    return f"{statistics.median(own.values()):.4f}", f"{len(own) - len(minus(own, own))} of {len(own)}"
+
+
 def parity():
-    cells, rates = by_seed(read("parity/losses.csv"), "case"), {}
-    for of in read("parity/rates.csv"):
-        if int(of["chosen"]):
-            rates[of["case"]] = of["rate"]
+    cells, rates = by_seed("parity/losses.csv"), chosen_rates("parity")
     rows, found, differences = [], {}, {}
     for case, own in cells.items():
+        begin = case, rates.get(case, rates["fp32"]), *outcome(own)
+        if case == "fp32":
+            rows.append(row(*begin, *[""] * 7))
+            continue
         values = minus(own, cells["fp32"])
-        median, lost = f"{statistics.median(own.values()):.4f}", len(own) - len(minus(own, own))
-        cells_of_row = [case, rates.get(case, rates["fp32"]), median, f"{lost} of {len(own)}"]
-        if case != "fp32":
-            (mean, half), middle = mean_and_half(values), statistics.median(values)
-            differences[case] = f"{signed(mean)} ± {half:.4f}"
-            cells_of_row += [differences[case], signed(middle), f"{math.exp(mean):.4f}", f"{max(map(abs, values)):.4f}", shown(sign_flip(values)), shown(t_test(values)), f"{least_detectable(values):.4f}"]
-        rows.append(cells_of_row + [""] * (11 - len(cells_of_row)))
-    yield "| case | rate | median loss | diverged | minus fp32 | median | perplexity ratio | largest | p, sign flip | p, t | detectable |", table(rows)
+        differences[case], middle, *tests = difference(values)
+        ratio, largest = math.exp(statistics.fmean(values)), max(map(abs, values))
+        rows.append(row(*begin, differences[case], middle, f"{ratio:.4f}", f"{largest:.4f}", *tests))
+    yield "| case | rate | median loss | diverged | minus fp32 | median | perplexity ratio | largest | p, sign flip | p, t | detectable |", rows
     for name, kind, case in PARITY:
         values = minus(cells[case], cells["fp32"])
         found[name] = equivalence(values) if kind == "equivalence" else sign_flip(values)
     found["4. The loss at the head grows with the zeroed mass"] = onset_p()
+    last = "5. Muon's gap between E4M3 and fp32 differs from AdamW's"
     # Without runs, contrast 5 counts with the p of 1.
-    found["5. Muon's gap between E4M3 and fp32 differs from AdamW's"] = 1.0
+    found[last] = sign_flip(interaction_by_seed()[-1]) if (HERE / RECORD_OF_D).exists() else 1.0
     corrected, rows = holm(found), []
     for name, p in found.items():
         case = next((case for of, _, case in PARITY if of == name), None)
-        verdict = "not run" if p == 1.0 and case is None else "confirmed" if corrected[name] < 0.05 else "not confirmed"
-        rows.append([name, differences.get(case, ""), shown(p), shown(corrected[name]), verdict])
-    yield "| contrast | minus fp32 | p | p after Holm | verdict |", table(rows)
+        verdict = "not run" if p == 1.0 and name == last else "confirmed" if corrected[name] < 0.05 else "not confirmed"
+        rows.append(row(name, differences.get(case, ""), shown(p), shown(corrected[name]), verdict))
+    yield "| contrast | minus fp32 | p | p after Holm | verdict |", rows
 
 
-def table(rows):
-    return [f"| {' | '.join(cells)} |" for cells in rows]
+def interaction_by_seed():
+    """Muon's gap between E4M3 and fp32 minus AdamW's: with each rate of embedding and head, and the mean of both, which contrast 5 tests."""
+    cells = by_seed(RECORD_OF_D)
+    gap = {(name, rate): gaps(cells[f"{name}_{rate}_E4M3"], cells[f"{name}_{rate}_fp32"]) for name in ("muon", "adamw") for rate in AUXILIARY}
+    seeds = sorted(set.intersection(*map(set, gap.values())))
+    by_rate = [[gap["muon", rate][seed] - gap["adamw", rate][seed] for seed in seeds] for rate in AUXILIARY]
+    return *by_rate, [statistics.fmean(of) for of in zip(*by_rate)]
+
+
+def interaction():
+    cells, rates = by_seed(RECORD_OF_D), chosen_rates("interaction")
+    rows = []
+    for name in dict.fromkeys(case.rsplit("_", 1)[0] for case in cells):
+        own = [f"{name}_{form}" for form in ("fp32", "E4M3")]
+        outcomes = zip(*(outcome(cells[case]) for case in own))
+        shown_outcomes = [text for pair in outcomes for text in pair]
+        rows.append(row(*name.split("_aux"), *(rates[case] for case in own), *shown_outcomes, *difference(minus(cells[own[1]], cells[own[0]]))))
+    yield "| optimizer | rate of embedding and head | rate, fp32 | rate, E4M3 | median loss, fp32 | E4M3 | diverged, fp32 | E4M3 | E4M3 minus fp32 | median | p, sign flip | p, t | detectable |", rows
+    names = *(of.removeprefix("aux") for of in AUXILIARY), "mean of both"
+    rows = [row(name, *difference(values)) for name, values in zip(names, interaction_by_seed())]
+    yield "| rate of embedding and head | Muon's gap minus AdamW's | median | p, sign flip | p, t | detectable |", rows

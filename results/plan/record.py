@@ -1,0 +1,69 @@
+"""The records of plans A and D: python3 results/plan/record.py parity|interaction RUNS
+
+RUNS is the folder of the sweeps' folders (`runs`), of which any may be missing. Writes into the page's folder; runs that RUNS lacks keep
+their recorded rows.
+
+- rates.csv: the held-out loss of each case and rate, by tuning seed. Of the rates with three seeds, that with the lowest mean is chosen if it
+  is not the lowest or highest one.
+- losses.csv: the held-out loss of each run; case `ulp` is the control.
+"""
+
+import pathlib
+import statistics
+import sys
+
+HERE = pathlib.Path(__file__).parent
+sys.path.append(str(HERE.parent))
+from losses import ended, rows_of, write  # noqa: E402
+
+# Sweeps of each page, those of tuning first.
+SWEEPS = {
+    "parity": (["plan-a-rates", "plan-a-rates-e2m1"], ["plan-a", "plan-a-more", "plan-a-control"]),
+    "interaction": (["plan-d-rates"], ["plan-d"]),
+}
+
+
+def parts(axes):
+    """Case, rate and seed of a run. The case of plan D is `OPTIMIZER_AUXILIARY_RATE` beside a format, that of the control `ulpSEED`."""
+    case, rate, seed = axes["case"], axes.get("rate", ""), axes.get("run.seed")
+    if "format" in axes:
+        name, auxiliary, *own = case.split("_")
+        case, rate = f"{name}_{auxiliary}_{axes['format']}", "".join(own)
+    return ("ulp", rate, str(int(case[3:]))) if case.startswith("ulp") else (case, rate, str(seed))
+
+
+def merged(path, runs, sweeps):
+    """The recorded losses and those of the sweeps' runs, by case, rate and seed, in the order of the record."""
+    losses = {(of["case"], of.get("rate", ""), of["seed"]): of["loss"] for of in rows_of(path)} if path.exists() else {}
+    for sweep in (runs / name for name in sweeps):
+        losses |= {parts(run["axes"]): run["loss"] for run in (ended(sweep) if sweep.exists() else ())}
+    cases = list(dict.fromkeys(case for case, *_ in losses))
+    order = lambda of: (cases.index(of[0]), float(of[1] or 0), int(of[2]))  # noqa: E731
+    return {of: losses[of] for of in sorted(losses, key=order)}
+
+
+def with_choice(losses):
+    """Rows of rates.csv; a rate with a run that diverged has no mean."""
+    cells = {}
+    for (case, rate, _), loss in losses.items():
+        cells.setdefault(case, {}).setdefault(rate, []).append(float(loss))
+    chosen = set()
+    for case, by_rate in cells.items():
+        rates = [rate for rate in by_rate if len(by_rate[rate]) == 3]
+        means = {rate: statistics.fmean(by_rate[rate]) for rate in rates}
+        best = min((rate for rate in rates if means[rate] == means[rate]), key=means.get, default=None)
+        if best not in (rates[:1] + rates[-1:]):
+            chosen.add((case, best))
+    for (case, rate, seed), loss in losses.items():
+        yield case, rate, seed, loss, int((case, rate) in chosen)
+
+
+def main(page, runs):
+    folder, runs, (tuning, tests) = HERE.parent / page, pathlib.Path(runs), SWEEPS[page]
+    write(folder / "rates.csv", ["case", "rate", "seed", "loss", "chosen"], with_choice(merged(folder / "rates.csv", runs, tuning)))
+    losses = merged(folder / "losses.csv", runs, tests)
+    if losses:
+        write(folder / "losses.csv", ["case", "seed", "loss"], [(case, seed, loss) for (case, _, seed), loss in losses.items()])
+
+
+main(*sys.argv[1:])
