@@ -10,7 +10,9 @@ import machine
 from processes import PartFailed, PartSkipped
 
 SIZES = ["tiny", "seed", "gpt2"]
+# What follows an `@` computes the products instead of the host's own kernels.
 CASES = ["fp32", "fp32+metrics", "bf16", "E5M2", "E5M2+metrics", "recipe:mxfp8", "recipe:nvfp4", "hybrid+metrics", "E5M2+metrics+shadow"]
+CASES += [f"{case}@cublaslt" for case in ("fp32", "bf16", "E5M2+metrics", "recipe:mxfp8", "recipe:nvfp4")]
 TESTS = ["devices", "gpu"]
 # Tests at a time: most of their time goes to processes that compile kernels on one core.
 AT_ONCE = 8
@@ -75,12 +77,23 @@ def compare(bundle):
 
 def times(bundle, part, size, case, other):
     """The report of the host's benchmark."""
-    options = bundle.options
-    command = [bundle.host, "bench", "--json", "--device", options.device, "--size", size, "--case", case]
+    options, (own, _, blas) = bundle.options, case.partition("@")
+    command = [bundle.host, "bench", "--json", "--device", options.device, "--size", size, "--case", own]
     command += ["--steps", options.steps, "--warmup", options.warmup]
     command += ["--turns", 1, "--compare-with", other] if other else []
-    report = json.loads(part.call(command)[0])
+    report = json.loads(called(part, command, {"ALTGRAD_BLAS": blas} if blas else None))
+    report["cases"][0]["case"] = case
     return {**report, "gpu_after": machine.gpu()}
+
+
+def called(part, command, variables):
+    """The output of a host that must succeed, and use the library for products that `variables` asks for."""
+    out, said = part.call(command, variables)
+    if "libcublasLt cannot be loaded" in said:
+        raise PartSkipped("libcublasLt cannot be loaded")
+    if "is not computed by cuBLASLt" in said:
+        raise PartFailed(said.strip()[-500:])
+    return out
 
 
 def tests(bundle):
@@ -127,11 +140,11 @@ def first_line(lines):
 
 
 def resume(bundle):
-    """Runs that are killed and resumed, with and without master weights."""
-    limited(bundle, "kill and resume", RESUME, lambda part: kill_and_resume(bundle, part))
+    """Runs that are killed and resumed, with and without master weights, and with products by cuBLASLt."""
     stored = ["--set", 'quant.master_weights="none"']
-    name = "kill and resume without master weights"
-    limited(bundle, name, RESUME, lambda part: kill_and_resume(bundle, part, *stored))
+    runs = {"": ([], None), " without master weights": (stored, None), " with cuBLASLt": ([], {"ALTGRAD_BLAS": "cublaslt"})}
+    for name, (more, variables) in runs.items():
+        limited(bundle, f"kill and resume{name}", RESUME, lambda part: kill_and_resume(bundle, part, more, variables))
 
 
 def fresh(bundle, name):
@@ -140,7 +153,7 @@ def fresh(bundle, name):
     return bundle.out / f"{name}-{len(used)}"
 
 
-def kill_and_resume(bundle, part, *more):
+def kill_and_resume(bundle, part, more, variables):
     """Kills a run after a checkpoint and resumes it: the record of a whole run, whose weights and metrics it must have."""
     whole, killed = fresh(bundle, "whole"), fresh(bundle, "killed")
     steps = bundle.options.train_steps
@@ -150,8 +163,8 @@ def kill_and_resume(bundle, part, *more):
         command = [bundle.host, "run", bundle.folder / "exp.toml", "--device", bundle.options.device]
         return [*command, "--out", folder, *often, *more]
 
-    part.call(run(whole))
-    process = part.start(run(killed))
+    called(part, run(whole), variables)
+    process = part.start(run(killed), variables)
     while not list(killed.glob("checkpoints/step-*")) and process.poll() is None:
         part.check_time()
         time.sleep(0.02)
@@ -160,7 +173,7 @@ def kill_and_resume(bundle, part, *more):
         raise PartFailed("the run ended before it could be killed")
     part.kill(process)
     checkpoints = sorted(path.name for path in killed.glob("checkpoints/step-*"))
-    part.call(run(killed, "--resume"))
+    part.call(run(killed, "--resume"), variables)
     same = {name: (whole / name).read_bytes() == (killed / name).read_bytes() for name in ("weights.safetensors", "metrics.csv")}
     result = {"bit_identical": same, "killed_after": checkpoints, "run": json.loads((whole / "run.json").read_text())}
     if not all(same.values()):

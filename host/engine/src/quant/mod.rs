@@ -53,8 +53,6 @@ pub mod product;
 #[cfg(feature = "gpu")]
 pub mod product_kernel;
 pub mod product_ops;
-#[cfg(any(feature = "gpu", test))]
-pub(crate) mod product_strategy;
 pub mod product_tensors;
 #[cfg(feature = "gpu")]
 mod rotation_kernel;

@@ -22,6 +22,8 @@ use burn::backend::{
 use burn::tensor::DType;
 use burn::tensor::{FloatDType, Shape};
 
+#[cfg(feature = "gpu")]
+use super::product_kernel;
 use super::{
     cast::CastOps,
     limited::{self, AddendLayout, with_amax},
@@ -30,7 +32,7 @@ use super::{
     saved_tensors,
 };
 #[cfg(feature = "gpu")]
-use super::{product_kernel, product_strategy};
+use crate::tensor::product_strategy;
 use crate::tensor::{bf16::Bf16Ops, fp32::Fp32Ops, matmul};
 
 /// Products of linear layers, for burn's backends.

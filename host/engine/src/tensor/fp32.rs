@@ -50,6 +50,10 @@ impl Fp32Ops for burn_cubecl::CubeBackend {
             },
             std::InputBinding,
         };
+        #[cfg(feature = "cuda")]
+        if let Some(y) = super::cublaslt::matmul(&a, &b) {
+            return y;
+        }
         let element = f32::elem_type_native();
         let y = burn_cubecl::kernel::matmul::init_matmul_output(&a, &b, burn::tensor::DType::F32);
         let launch = |strategy: Strategy| {

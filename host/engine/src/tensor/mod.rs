@@ -7,11 +7,17 @@ pub mod batch;
 pub(crate) mod batch_kernel;
 pub mod bf16;
 pub(crate) mod cpu;
+#[cfg(feature = "cuda")]
+mod cublaslt;
 mod flat;
 pub(crate) mod fp32;
 #[cfg(feature = "gpu")]
 pub(crate) mod gather_kernel;
 pub(crate) mod matmul;
+#[cfg(any(feature = "gpu", test))]
+mod product_shape;
+#[cfg(any(feature = "gpu", test))]
+pub(crate) mod product_strategy;
 #[cfg(test)]
 pub(crate) mod testing;
 mod transpose;

@@ -8,6 +8,8 @@
 
 use std::fmt;
 
+use super::product_shape::Problem;
+
 /// Tiles of a block along each side, from the largest block on.
 const TILES: [u32; 3] = [8, 4, 2];
 
@@ -26,24 +28,6 @@ impl fmt::Display for Strategy {
             Self::Blocks(tiles) => write!(f, "blocks of {tiles} tiles"),
             Self::Library => f.write_str("tensor library"),
         }
-    }
-}
-
-/// Rows, columns and terms of a product, and whether its factors are stored by columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Problem {
-    /// Rows, columns, terms.
-    pub sides: [usize; 3],
-    /// The factors that are transposed views.
-    pub transposed: [bool; 2],
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [rows, columns, terms] = self.sides;
-        let mark = |transposed| if transposed { "^T" } else { "" };
-        let [a, b] = self.transposed.map(mark);
-        write!(f, "{rows} x {terms}{a} by {terms} x {columns}{b}")
     }
 }
 
@@ -123,6 +107,8 @@ mod on_device {
     use parking_lot::Mutex;
 
     use super::{Problem, Strategy};
+    #[cfg(feature = "cuda")]
+    use crate::tensor::cublaslt;
     use crate::{
         device_faults::catch_panic,
         kernel_text::{download, upload},
@@ -134,11 +120,18 @@ mod on_device {
     /// The kernels of the products so far, as text.
     pub(crate) fn choices() -> BTreeMap<String, String> {
         let text = |(problem, strategy): (&Problem, &Strategy)| (problem.to_string(), strategy.to_string());
-        CHOICES.lock().iter().map(text).collect()
+        let own: BTreeMap<String, String> = CHOICES.lock().iter().map(text).collect();
+        #[cfg(feature = "cuda")]
+        let own = cublaslt::choices().into_iter().chain(own).collect();
+        own
     }
 
     /// `a b` of bf16 matrices, added in f32: f32.
     pub(crate) fn matmul(a: CubeTensor, b: CubeTensor) -> CubeTensor {
+        #[cfg(feature = "cuda")]
+        if let Some(y) = cublaslt::matmul(&a, &b) {
+            return y;
+        }
         let problem = problem(&a, &b);
         let known = CHOICES.lock().get(&problem).copied();
         let strategy = known.unwrap_or_else(|| {

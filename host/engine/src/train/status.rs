@@ -22,7 +22,7 @@ use crate::{
 };
 
 #[cfg(feature = "gpu")]
-use {crate::quant::product_strategy::choices, altgrad_run_folder::record::Gpu};
+use {crate::tensor::product_strategy::choices, altgrad_run_folder::record::Gpu};
 
 /// The kernels of products, of which the CPU has one.
 #[cfg(not(feature = "gpu"))]

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod cublaslt;
 mod launches;
 mod no_gpu;
 mod rounding;

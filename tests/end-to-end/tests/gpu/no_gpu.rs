@@ -61,7 +61,12 @@ fn step_without_gpu(
 }
 
 /// The host with the driver of a GPU that is none.
-fn host_without_gpu(test: &str, bench: &Bench, args: &[&str], variables: &[(&str, &str)]) -> Option<Outcome> {
+pub(super) fn host_without_gpu(
+    test: &str,
+    bench: &Bench,
+    args: &[&str],
+    variables: &[(&str, &str)],
+) -> Option<Outcome> {
     let (toolkit, driver) = match nvrtc().and_then(|toolkit| Ok((toolkit, driver(bench)?))) {
         Ok(found) => found,
         Err(why) => {

@@ -111,6 +111,8 @@ fn kernels_take_their_length_from_the_shape() {
     host/engine/src/quant/weights_kernel.rs pairs_of_weights: elements
     host/engine/src/quant/weights_kernel.rs statistics_of_weights: elements
     host/engine/src/quant/weights_kernel.rs weights_to_bf16: elements
+    host/engine/src/tensor/cublaslt/trial.rs trial_errors: elements
+    host/engine/src/tensor/cublaslt/trial.rs trial_factor: elements
     host/engine/src/tensor/gather_kernel.rs gather_to: elements
     host/engine/tests/devices/padded.rs sums_in_a_loop: fixed
     plugins/kernel-kit/src/kernels.rs fake_quant: elements
