@@ -5,7 +5,7 @@ import pathlib
 import statistics
 
 from cells import row
-from exact import mean_and_error, mean_and_half, root, sign_flip, slope, student, t_test
+from exact import clopper_pearson, mean_and_error, mean_and_half, root, sign_flip, slope, student, t_test
 from losses import rows_of
 from paired import holm
 
@@ -13,6 +13,9 @@ HERE = pathlib.Path(__file__).parent
 MARGIN = 0.005
 RECORD_OF_D = "interaction/losses.csv"
 AUXILIARY = ["aux0.003", "aux0.03"]
+
+# The next run leaves the plateau at step 800.
+LATE = 600
 
 # A contrast's name, its kind of test, and the case whose difference from fp32 it tests.
 PARITY = [
@@ -99,6 +102,21 @@ def chosen_rates(page):
     return {of["case"]: of["rate"] for of in rows_of(HERE / page / "rates.csv") if int(of["chosen"])}
 
 
+def tuning(page):
+    """The table of mean losses by rate, that of the chosen rate bold."""
+    found, chosen = {}, chosen_rates(page)
+    for of in rows_of(HERE / page / "rates.csv"):
+        found.setdefault(of["case"], {}).setdefault(of["rate"], []).append(float(of["loss"]))
+    rates = sorted({rate for of in found.values() for rate in of}, key=float)
+
+    def cell(case, rate):
+        losses = found[case].get(rate)
+        mean = f"{statistics.fmean(losses):.4f}" + (f" ({len(losses)} seeds)" if len(losses) != 3 else "") if losses else ""
+        return f"**{mean}**" if chosen.get(case) == rate else mean
+
+    return f"| case | {' | '.join(rates)} |", [row(case, *(cell(case, rate) for rate in rates)) for case in found]
+
+
 def difference(values):
     """Mean and 95 % interval, median, p of both tests, and the smallest detectable difference, as cells of a table."""
     mean, half = mean_and_half(values)
@@ -137,6 +155,22 @@ def parity():
         verdict = "not run" if p == 1.0 and name == last else "confirmed" if corrected[name] < 0.05 else "not confirmed"
         rows.append(row(name, differences.get(case, ""), shown(p), shown(corrected[name]), verdict))
     yield "| contrast | minus fp32 | p | p after Holm | verdict |", rows
+    yield late_runs(cells)
+    yield tuning("parity")
+
+
+def late_runs(cells):
+    """Exploratory: the runs that leave the plateau after step LATE, and the differences from fp32 without them."""
+    left = {(of["case"], int(of["seed"])): int(of["left_plateau"] or 10**6) for of in rows_of(HERE / "parity/losses.csv")}
+    rows = []
+    for case, own in cells.items():
+        late = sum(left[case, seed] > LATE for seed in own)
+        low, high = (f"{100 * end:.0f}" for end in clopper_pearson(late, len(own)))
+        early = [seed for seed in own if max(left[case, seed], left["fp32", seed]) <= LATE]
+        values = [own[seed] - cells["fp32"][seed] for seed in early] if case != "fp32" else []
+        shown_values = (str(len(values)), *difference(values)) if len(values) > 1 else [""] * 6
+        rows.append(row(case, f"{late} of {len(own)} ({low} to {high} %)", *shown_values))
+    return "| case | leave the plateau late | pairs | minus fp32 | median | p, sign flip | p, t | detectable |", rows
 
 
 def interaction_by_seed():
@@ -160,3 +194,4 @@ def interaction():
     names = *(of.removeprefix("aux") for of in AUXILIARY), "mean of both"
     rows = [row(name, *difference(values)) for name, values in zip(names, interaction_by_seed())]
     yield "| rate of embedding and head | Muon's gap minus AdamW's | median | p, sign flip | p, t | detectable |", rows
+    yield tuning("interaction")

@@ -14,6 +14,7 @@ from cells import columns, losses, mean, read, row, sound, text, to_fp32
 from exact import clopper_pearson, isotonic, mean_and_half, sign_flip
 from figures import digest, sensitivity
 from paired import family
+from planned import parity
 
 HERE = pathlib.Path(__file__).parent
 FORMATS = ["E4M3", "E5M2", "E3M4", "E7M0", "E1M6", "E2M1"]
@@ -410,6 +411,7 @@ PAGES = {
     "e7m0": e7m0,
     "onset": onset,
     "optimizers": optimizers,
+    "parity": parity,
     "range": ranges,
     "recipes": recipes,
     "reference": reference,

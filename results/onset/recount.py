@@ -109,7 +109,8 @@ def main():
     slopes = [sum((mass[case] - middle) * minus(case)[i] for case in cases) / spread for i in range(len(seeds))]
     slope, holm, control, steps = re.search(r"slope of (\S+) .*? p = (\S+) .*? control, (\S+) nats.*? exceeds it at (\S+) %", text, re.S).groups()
     check(slope, sum(slopes) / len(slopes), 3)
-    check(holm, 5 * share_of_signs(slopes), 4)
+    # One of the five contrasts of PLAN.md has a smaller p.
+    check(holm, 4 * share_of_signs(slopes), 4)
     noise = max(map(abs, minus("ulp")))
     check(control, noise, 4)
     curve = fitted([sum(minus(case)) / len(seeds) for case in cases])

@@ -81,7 +81,7 @@ def middle_of(values):
 
 def main():
     run = {}
-    for case, seed, value in lines("losses.csv"):
+    for case, seed, value, _ in lines("losses.csv"):
         if value != "NaN" and float(value) <= math.log(256):
             run.setdefault(case, {})[seed] = round(float(value) / UNIT)
     minus = {case: [of[seed] - run["fp32"][seed] for seed in of if seed in run["fp32"]] for case, of in run.items() if case != "fp32"}

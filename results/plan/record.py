@@ -5,9 +5,11 @@ their recorded rows.
 
 - rates.csv: the held-out loss of each case and rate, by tuning seed. Of the rates with three seeds, that with the lowest mean is chosen if it
   is not the lowest or highest one.
-- losses.csv: the held-out loss of each run; case `ulp` is the control.
+- losses.csv: the held-out loss of each run, and the step at which it leaves the plateau: the first of a hundred steps whose median training
+  loss is below 2.3 nats, empty if there are none. Case `ulp` is the control.
 """
 
+import csv
 import pathlib
 import statistics
 import sys
@@ -32,11 +34,20 @@ def parts(axes):
     return ("ulp", rate, str(int(case[3:]))) if case.startswith("ulp") else (case, rate, str(seed))
 
 
-def merged(path, runs, sweeps):
-    """The recorded losses and those of the sweeps' runs, by case, rate and seed, in the order of the record."""
-    losses = {(of["case"], of.get("rate", ""), of["seed"]): of["loss"] for of in rows_of(path)} if path.exists() else {}
+def left_plateau(folder):
+    with open(folder / "metrics.csv", newline="") as file:
+        losses = [float(of["train/loss"]) for of in csv.DictReader(file) if of["train/loss"]]
+    starts = range(0, len(losses), 100)
+    return str(next((at for at in starts if statistics.median(losses[at : at + 100]) < 2.3), ""))
+
+
+def merged(path, runs, sweeps, *columns):
+    """The recorded values of columns and those of the sweeps' runs, by case, rate and seed, in the order of the record."""
+    losses = {(of["case"], of.get("rate", ""), of["seed"]): [of[name] for name in columns] for of in rows_of(path)} if path.exists() else {}
+    of_run = {"loss": lambda run: run["loss"], "left_plateau": lambda run: left_plateau(run["folder"])}
     for sweep in (runs / name for name in sweeps):
-        losses |= {parts(run["axes"]): run["loss"] for run in (ended(sweep) if sweep.exists() else ())}
+        for run in ended(sweep) if sweep.exists() else ():
+            losses[parts(run["axes"])] = [of_run[name](run) for name in columns]
     cases = list(dict.fromkeys(case for case, *_ in losses))
     order = lambda of: (cases.index(of[0]), float(of[1] or 0), int(of[2]))  # noqa: E731
     return {of: losses[of] for of in sorted(losses, key=order)}
@@ -45,7 +56,7 @@ def merged(path, runs, sweeps):
 def with_choice(losses):
     """Rows of rates.csv; a rate with a run that diverged has no mean."""
     cells = {}
-    for (case, rate, _), loss in losses.items():
+    for (case, rate, _), (loss,) in losses.items():
         cells.setdefault(case, {}).setdefault(rate, []).append(float(loss))
     chosen = set()
     for case, by_rate in cells.items():
@@ -54,16 +65,18 @@ def with_choice(losses):
         best = min((rate for rate in rates if means[rate] == means[rate]), key=means.get, default=None)
         if best not in (rates[:1] + rates[-1:]):
             chosen.add((case, best))
-    for (case, rate, seed), loss in losses.items():
+    for (case, rate, seed), (loss,) in losses.items():
         yield case, rate, seed, loss, int((case, rate) in chosen)
 
 
 def main(page, runs):
     folder, runs, (tuning, tests) = HERE.parent / page, pathlib.Path(runs), SWEEPS[page]
-    write(folder / "rates.csv", ["case", "rate", "seed", "loss", "chosen"], with_choice(merged(folder / "rates.csv", runs, tuning)))
-    losses = merged(folder / "losses.csv", runs, tests)
+    rates = merged(folder / "rates.csv", runs, tuning, "loss")
+    write(folder / "rates.csv", ["case", "rate", "seed", "loss", "chosen"], with_choice(rates))
+    losses = merged(folder / "losses.csv", runs, tests, "loss", "left_plateau")
     if losses:
-        write(folder / "losses.csv", ["case", "seed", "loss"], [(case, seed, loss) for (case, _, seed), loss in losses.items()])
+        rows = [(case, seed, *values) for (case, _, seed), values in losses.items()]
+        write(folder / "losses.csv", ["case", "seed", "loss", "left_plateau"], rows)
 
 
 main(*sys.argv[1:])
