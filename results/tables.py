@@ -14,7 +14,7 @@ from cells import columns, losses, mean, read, row, sound, text, to_fp32
 from exact import clopper_pearson, isotonic, mean_and_half, sign_flip
 from figures import digest, sensitivity
 from paired import family
-from planned import parity
+from planned import interaction, parity
 
 HERE = pathlib.Path(__file__).parent
 FORMATS = ["E4M3", "E5M2", "E3M4", "E7M0", "E1M6", "E2M1"]
@@ -409,6 +409,7 @@ PAGES = {
     "claims": claims,
     "designed": designed,
     "e7m0": e7m0,
+    "interaction": interaction,
     "onset": onset,
     "optimizers": optimizers,
     "parity": parity,
