@@ -1,4 +1,4 @@
-"""The primary contrasts of PLAN.md, and the tables of plans A and D. Written before the runs."""
+"""The primary contrasts of PLAN.md, and the tables of plans A and D. Written before the runs, except `late_runs`."""
 
 import math
 import pathlib

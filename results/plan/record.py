@@ -20,7 +20,7 @@ from losses import ended, rows_of, write  # noqa: E402
 
 # Sweeps of each page, those of tuning first.
 SWEEPS = {
-    "parity": (["plan-a-rates", "plan-a-rates-e2m1"], ["plan-a", "plan-a-more", "plan-a-control"]),
+    "parity": (["plan-a-rates", "plan-a-rates-e2m1"], ["plan-a", "plan-a-control"]),
     "interaction": (["plan-d-rates"], ["plan-d"]),
 }
 

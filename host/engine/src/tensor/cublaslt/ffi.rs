@@ -137,7 +137,7 @@ fn choose(call: &Call) -> Result<Plan, result::CublasError> {
             size_of_val(&bytes),
         )?;
     }
-    // Partial sums in f32 of the workspace, added in order: not in the result, where their order is that of arrival.
+    // Partial sums are stored in the workspace in f32, and added in a step of their own.
     let scheme = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
     let words = [
         (Preference::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, scheme),

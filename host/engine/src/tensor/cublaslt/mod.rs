@@ -2,8 +2,8 @@
 //!
 //! The library is loaded when the first product asks for it; without it the kernels of [`super::product_strategy`] and
 //! [`super::fp32`] compute. For each shape cuBLASLt's heuristics choose an algorithm once. They depend on the library
-//! and the device, and sums that are split over terms are added in a fixed order, so that equal runs compute equal
-//! bits. An algorithm must first compute a product of whole numbers of the same shape and layout exactly.
+//! and the device; sums that are split over terms are added in a step of their own. An algorithm must first compute a
+//! product of whole numbers of the same shape and layout exactly.
 
 #[allow(unsafe_code)]
 mod ffi;
@@ -23,18 +23,22 @@ use parking_lot::Mutex;
 use super::product_shape::Problem;
 use crate::device_faults::catch_panic;
 
-/// True if the process is asked for cuBLASLt and can load it.
-static IS_USED: LazyLock<bool> = LazyLock::new(|| {
-    let is_requested = env::var_os(VARIABLE).is_some_and(|name| name == "cublaslt");
-    let is_used = is_requested && ffi::is_present();
-    if is_requested && !is_used {
-        tracing::warn!("{VARIABLE}=cublaslt has no effect: libcublasLt cannot be loaded");
-    }
-    is_used
-});
-
 /// The variable of the environment that asks for cuBLASLt.
 const VARIABLE: &str = "ALTGRAD_BLAS";
+/// Its only value.
+const CUBLASLT: &str = "cublaslt";
+
+/// True if the process is asked for cuBLASLt and can load it.
+static IS_USED: LazyLock<bool> = LazyLock::new(|| {
+    let Some(name) = env::var_os(VARIABLE) else { return false };
+    let problem = match name == CUBLASLT {
+        true if ffi::is_present() => return true,
+        true => "libcublasLt cannot be loaded",
+        false => "the only library is cublaslt",
+    };
+    tracing::warn!("{VARIABLE}={} has no effect: {problem}", name.display());
+    false
+});
 
 /// What computes each product so far, `None` for the host's own kernels. A process computes on one GPU.
 static PLANS: Mutex<BTreeMap<Call, Option<Arc<ffi::Plan>>>> = Mutex::new(BTreeMap::new());
