@@ -1,4 +1,4 @@
-"""The primary contrasts of PLAN.md, and the tables of plans A and D. Written before the runs, except `late_runs`."""
+"""The primary contrasts of PLAN.md, and the tables of plans A, D and E. Written before the runs, except `late_runs`."""
 
 import math
 import pathlib
@@ -171,6 +171,27 @@ def late_runs(cells):
         shown_values = (str(len(values)), *difference(values)) if len(values) > 1 else [""] * 6
         rows.append(row(case, f"{late} of {len(own)} ({low} to {high} %)", *shown_values))
     return "| case | leave the plateau late | pairs | minus fp32 | median | p, sign flip | p, t | detectable |", rows
+
+
+def four_bits():
+    """Plan E: differences from fp32 and from NVFP4 in both blocks, and the parts of MXFP4's increase, with the same seeds."""
+    cells, rates, base = by_seed("four-bits/losses.csv"), chosen_rates("four-bits"), by_seed(RECORD_OF_D)["adamw_aux0.003_fp32"]
+    rows = []
+    for case, own in cells.items():
+        to_nvfp4 = difference(minus(own, cells["nvfp4_both"])) if case != "nvfp4_both" else [""] * 5
+        rows.append(row(case, rates[case], *outcome(own), *difference(minus(own, base)), *to_nvfp4))
+    head = " | ".join(["minus fp32", "median", "p, sign flip", "p, t", "detectable"])
+    yield f"| case | rate | median loss | diverged | {head} | {head.replace('fp32', 'nvfp4_both')} |", rows
+    whole, without, only = (cells[case] for case in ("mxfp4", "mxfp4_hp_wgrad", "mxfp4_only_wgrad"))
+    last, others = gaps(whole, without), gaps(without, base)
+    parts = {
+        "fprop and dgrad: mxfp4_hp_wgrad minus fp32": list(others.values()),
+        "wgrad added to them: mxfp4 minus mxfp4_hp_wgrad": list(last.values()),
+        "wgrad alone: mxfp4_only_wgrad minus fp32": minus(only, base),
+        "the second minus the first": [last[seed] - others[seed] for seed in last if seed in others],
+    }
+    yield "| products in MXFP4 | increase | median | p, sign flip | p, t | detectable |", [row(name, *difference(of)) for name, of in parts.items()]
+    yield tuning("four-bits")
 
 
 def has_plan_d():

@@ -1,4 +1,4 @@
-"""The records of plans A and D: python3 results/plan/record.py parity|interaction RUNS
+"""The records of plans A, D and E: python3 results/plan/record.py parity|interaction|four-bits RUNS
 
 RUNS is the folder of the sweeps' folders (`runs`), of which any may be missing. Writes into the page's folder; runs that RUNS lacks keep
 their recorded rows.
@@ -22,6 +22,7 @@ from losses import ended, rows_of, write  # noqa: E402
 SWEEPS = {
     "parity": (["plan-a-rates", "plan-a-rates-e2m1"], ["plan-a", "plan-a-control"]),
     "interaction": (["plan-d-rates"], ["plan-d"]),
+    "four-bits": (["plan-e-rates"], ["plan-e"]),
 }
 
 
