@@ -4,7 +4,7 @@ RUNS is the folder of the sweeps' folders (`runs`), of which any may be missing.
 their recorded rows.
 
 - rates.csv: the held-out loss of each case and rate, by tuning seed. Of the rates with three seeds, that with the lowest mean is chosen if it
-  is not the lowest or highest one.
+  is not the lowest or highest one that was tried.
 - losses.csv: the held-out loss of each run, and the step at which it leaves the plateau: the first of a hundred steps whose median training
   loss is below 2.3 nats, empty if there are none. Case `ulp` is the control.
 """
@@ -61,10 +61,10 @@ def with_choice(losses):
         cells.setdefault(case, {}).setdefault(rate, []).append(float(loss))
     chosen = set()
     for case, by_rate in cells.items():
-        rates = [rate for rate in by_rate if len(by_rate[rate]) == 3]
-        means = {rate: statistics.fmean(by_rate[rate]) for rate in rates}
-        best = min((rate for rate in rates if means[rate] == means[rate]), key=means.get, default=None)
-        if best not in (rates[:1] + rates[-1:]):
+        tried = list(by_rate)
+        means = {rate: statistics.fmean(of) for rate, of in by_rate.items() if len(of) == 3}
+        best = min((rate for rate in means if means[rate] == means[rate]), key=means.get, default=None)
+        if best not in (None, tried[0], tried[-1]):
             chosen.add((case, best))
     for (case, rate, seed), (loss,) in losses.items():
         yield case, rate, seed, loss, int((case, rate) in chosen)
