@@ -66,8 +66,9 @@ pub fn run(args: &[String]) -> Result<u8, io::Error> {
         tests.args(["test", "--workspace", "--doc"]).args(of_cargo).arg("--").args(of_tests).envs(variables);
         examples = code(tests.status()?);
     }
-    for name in &failed {
-        eprintln!("error: tests of `{name}` failed");
+    // Once more and last: of a long output the end is what one sees.
+    for (name, said) in &failed {
+        eprintln!("{}\nerror: tests of `{name}` failed", failures(said));
     }
     Ok(if failed.is_empty() { examples } else { 101 })
 }
@@ -117,13 +118,18 @@ impl Binary {
     }
 }
 
+/// What the test harness says of the tests that failed; all of the output if it does not come that far.
+fn failures(said: &str) -> &str {
+    said.find("\nfailures:\n").map_or(said, |at| &said[at..])
+}
+
 /// Runs all binaries, `at_once` at a time. The output of each is printed when it ends. Returns the names of those that
-/// failed.
+/// failed, with their output.
 fn run_all(
     binaries: Vec<Binary>,
     at_once: usize,
     command: impl Fn(&Binary) -> Command + Sync,
-) -> Result<Vec<String>, io::Error> {
+) -> Result<Vec<(String, String)>, io::Error> {
     let logs = target_dir().join("tests/logs");
     let _ = fs::remove_dir_all(&logs);
     fs::create_dir_all(&logs)?;
@@ -136,15 +142,11 @@ fn run_all(
             let log = File::create(&file)?;
             let ended =
                 command(&binary).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).status()?;
-            let said = fs::read(&file)?;
+            let said = String::from_utf8_lossy(&fs::read(&file)?).into_owned();
             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-            eprintln!(
-                "\n== {name} ({:.0} s)\n{}",
-                begun.elapsed().as_secs_f64(),
-                String::from_utf8_lossy(&said)
-            );
+            eprintln!("\n== {name} ({:.0} s)\n{said}", begun.elapsed().as_secs_f64());
             if !ended.success() {
-                failed.push(name);
+                failed.push((name, said));
             }
         }
         Ok(())

@@ -135,7 +135,7 @@ fn a_call_ends_at_its_limit_and_the_next_one_continues() {
     fs::remove_file(bench.path("bundle/altgrad-host")).unwrap();
     write_executable(&bench, "bundle/altgrad-host", HOST);
     let with_trainer = ["--compare-with", "torch"];
-    let first = call(&bench, "cpu", &[&with_trainer[..], &["--limit", "10"]].concat());
+    let first = call(&bench, "cpu", &[&with_trainer[..], &["--limit", "30"]].concat());
     assert_eq!(first.status.code(), Some(3), "{first:?}");
     assert_ne!(results(&bench)["parts"]["test gpu hangs"]["status"], "passed");
     let first_log = bench.read("carried/log.txt");
