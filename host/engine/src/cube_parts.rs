@@ -30,6 +30,13 @@ pub fn elements(tensor: &CubeTensor) -> u32 {
     tensor.shape().num_elements() as u32
 }
 
+/// True if a tensor is a matrix whose rows are contiguous and in order. Each may be followed by padding.
+#[must_use]
+pub fn has_rows(tensor: &CubeTensor) -> bool {
+    let (shape, strides) = (tensor.meta.shape(), tensor.meta.strides());
+    shape.num_dims() == 2 && strides[1] == 1 && strides[0] >= shape[1]
+}
+
 /// True if an f32 is a NaN: by its bits, because shader compilers may assume that there is none.
 #[cube]
 pub fn is_nan(x: f32) -> bool {

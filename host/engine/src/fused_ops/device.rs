@@ -21,12 +21,17 @@ use burn_cubecl::{
     CubeBackend, kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor,
 };
 
-use crate::tensor::untracked;
+use crate::{cube_parts::has_rows, tensor::untracked};
 
-/// A differentiable operation on up to three contiguous f32 tensors of a GPU.
+/// A differentiable operation on up to three f32 tensors of a GPU, contiguous unless it says otherwise.
 pub trait DeviceFunction: Debug + Send + Sync + 'static {
     /// The inputs that it uses; the others are any tensors.
     fn inputs(&self) -> usize;
+
+    /// True if the rows of the first input may be followed by padding, as a product has them on CUDA.
+    fn reads_padded_rows(&self) -> bool {
+        false
+    }
 
     /// The shapes of the result, and of the tensor that is saved for the backward pass besides the inputs.
     fn shapes(&self, inputs: [&Shape; 3]) -> [Shape; 2];
@@ -143,12 +148,19 @@ impl DeviceOps for CubeBackend {
     }
 }
 
-/// The inputs, contiguous; a new tensor `[1]` for each that is not used, because some devices bind no buffer twice.
+/// The inputs as `function` reads them; a new tensor `[1]` for each that is not used, because some devices bind no
+/// buffer twice.
 fn used(inputs: [CubeTensor; 3], function: &dyn DeviceFunction) -> [CubeTensor; 3] {
     let mut place = 0;
     inputs.map(|input| {
         place += 1;
-        if place <= function.inputs() { into_contiguous(input) } else { empty(&input, Shape::from([1])) }
+        if place > function.inputs() {
+            empty(&input, Shape::from([1]))
+        } else if place == 1 && function.reads_padded_rows() && has_rows(&input) {
+            input
+        } else {
+            into_contiguous(input)
+        }
     })
 }
 

@@ -137,6 +137,10 @@ impl DeviceFunction for CrossEntropy {
         1
     }
 
+    fn reads_padded_rows(&self) -> bool {
+        true
+    }
+
     fn shapes(&self, [logits, ..]: [&Shape; 3]) -> [Shape; 2] {
         [Shape::from([1]), logits.clone()]
     }

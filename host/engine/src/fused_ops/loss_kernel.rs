@@ -11,8 +11,8 @@ use crate::cube_parts::{UNITS, cube_max, cube_sum, elements, ordered, unordered}
 /// Most cubes of a launch: devices promise 65,535.
 const MAX_CUBES: usize = 1 << 15;
 
-/// Writes the mean cross-entropy of rows, nats, `[1]`, and, if it is `tracked`, its gradient. `targets` are the bits of
-/// an id per row.
+/// Writes the mean cross-entropy of rows, nats, `[1]`, and, if it is `tracked`, its gradient. The rows of logits may be
+/// padded, those of the gradient are not. `targets` are the bits of an id per row.
 pub(super) fn cross_entropy(
     logits: CubeTensor,
     targets: CubeTensor,
@@ -20,6 +20,7 @@ pub(super) fn cross_entropy(
     tracked: bool,
 ) {
     let (client, elements, rows) = (logits.client.clone(), elements(&logits), elements(&targets));
+    let pitch = logits.meta.strides()[0] as u32;
     let losses = empty(&logits, Shape::from([rows as usize]));
     cross_entropy_of_rows::launch(
         &client,
@@ -31,6 +32,7 @@ pub(super) fn cross_entropy(
         gradient.into_buffer_arg(),
         elements,
         elements / rows,
+        pitch,
         1.0 / rows as f32,
         tracked,
     );
@@ -54,13 +56,14 @@ fn cross_entropy_of_rows(
     gradient: &mut [f32],
     elements: u32,
     vocab: u32,
+    pitch: u32,
     share: f32,
     #[comptime] tracked: bool,
 ) {
     let columns = vocab as usize;
-    let mut first = CUBE_POS * columns;
-    while first < elements as usize {
-        let row = first / columns;
+    let mut row = CUBE_POS;
+    while row * columns < elements as usize {
+        let (first, to) = (row * pitch as usize, row * columns);
         let mut largest = 0u32;
         let mut column = UNIT_POS as usize;
         while column < columns {
@@ -84,11 +87,11 @@ fn cross_entropy_of_rows(
             let mut column = UNIT_POS as usize;
             while column < columns {
                 let off = select(column == target, share, 0.0f32);
-                gradient[first + column] = f32::exp(logits[first + column] - top) * factor - off;
+                gradient[to + column] = f32::exp(logits[first + column] - top) * factor - off;
                 column += comptime!(UNITS as usize);
             }
         }
-        first += CUBE_COUNT * columns;
+        row += CUBE_COUNT;
     }
 }
 

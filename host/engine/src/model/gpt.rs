@@ -39,17 +39,20 @@ impl Gpt {
         let x = self.hidden(pass, batch);
         let [batch_size, block, width] = x.dims();
         let (head, rows) = (pass.head(), batch_size * block);
-        // A trace records all logits, and casts of their gradient or of the operands need all of them.
         let casts = pass.quant.values(head.weight, pass.micro_batch);
-        let in_parts =
-            pass.trace.is_none() && !pass.quant.casts_backward(head.weight) && !casts.any(&[Role::Logits]);
-        if in_parts && fused_ops::is_available(&x.device()) {
-            let (x, weight) = (x.reshape([rows, width]), pass.matrix(head.weight));
-            let (x, weight) = pass.quant.operands(head.weight, x, weight, pass.micro_batch, TraceScope::OFF);
-            let bf16 = (pass.quant.precision() == PrecisionChoice::Bf16).then_some(gradient);
-            return fused_ops::lm_head::cross_entropy(x.values, weight.values, &batch.targets, bf16);
-        }
-        let logits = pass.linear(head, x).reshape([rows, self.shape.vocab]);
+        let logits = if pass.trace.is_some() || casts.any(&[Role::Logits]) {
+            pass.linear(head, x).reshape([rows, self.shape.vocab])
+        } else {
+            let (x, weight, off) = (x.reshape([rows, width]), pass.matrix(head.weight), TraceScope::OFF);
+            // Casts of the gradient or of the operands need all logits.
+            if !pass.quant.casts_backward(head.weight) && fused_ops::is_available(&x.device()) {
+                let (x, weight) = pass.quant.operands(head.weight, x, weight, pass.micro_batch, off);
+                let bf16 = (pass.quant.precision() == PrecisionChoice::Bf16).then_some(gradient);
+                return fused_ops::lm_head::cross_entropy(x.values, weight.values, &batch.targets, bf16);
+            }
+            // Without a reshape, which copies rows that a device has padded.
+            pass.quant.linear(head.weight, x, weight, pass.micro_batch, off)
+        };
         let scope = TraceScope::new(pass.trace, "loss");
         let loss = fused_ops::loss::cross_entropy(logits, &batch.targets, scope);
         scope.record("cross-entropy", &loss);

@@ -2,34 +2,49 @@
 
 use burn::backend::TensorMetadata;
 use burn::tensor::DType;
-use burn_cubecl::{kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
-use cubecl::prelude::*;
+use burn_cubecl::{kernel::into_contiguous, ops::numeric::empty_device_dtype, tensor::CubeTensor};
+use cubecl::{prelude::*, zspace::metadata::Metadata};
 
 use crate::{
-    cube_parts::{UNITS, elements},
+    cube_parts::{UNITS, elements, has_rows},
     kernel_text::cubes,
     tensor::batch_kernel::Work,
 };
 
-/// `x` times a scale, the first number of `scale`, rounded to a type of floating-point numbers.
+/// A matrix `x` times a scale, the first number of `scale`, rounded to a type of floating-point numbers. Its rows begin
+/// where the device aligns them, for the product that reads them.
 #[must_use]
 pub fn scaled(x: CubeTensor, scale: CubeTensor, to: DType) -> CubeTensor {
+    let y = empty_device_dtype(x.client.clone(), x.device(), x.shape(), to);
+    scaled_to(x, scale, &y);
+    y
+}
+
+/// Writes [`scaled`] to `y`, whose rows may be padded.
+pub fn scaled_to(x: CubeTensor, scale: CubeTensor, y: &CubeTensor) {
     let (x, scale) = (into_contiguous(x), into_contiguous(scale));
-    let y = empty_device_contiguous_dtype(x.client.clone(), x.device(), x.shape(), to);
+    let to = y.dtype;
     let element = if to == DType::BF16 { half::bf16::elem_type_native() } else { f32::elem_type_native() };
     let (client, elements) = (x.client.clone(), elements(&x));
+    let (columns, pitch) = match y.is_contiguous() {
+        true => (elements as usize, elements as usize),
+        false => (y.meta.shape()[1], y.meta.strides()[0]),
+    };
+    let is_padded = pitch != columns;
     multiply_to::launch(
         &client,
         CubeCount::new_1d(cubes(elements as usize) as u32),
         CubeDim::new_1d(UNITS),
-        if vectors(&x) { 4 } else { 1 },
+        if vectors(&x) && columns.is_multiple_of(4) && pitch.is_multiple_of(4) { 4 } else { 1 },
         x.into_buffer_arg(),
         scale.into_buffer_arg(),
         y.clone().into_buffer_arg(),
         elements,
+        columns as u32,
+        pitch as u32,
+        is_padded,
         element,
     );
-    y
 }
 
 /// Each tensor times two inverses of scales, the second numbers of the tensors beside it, one after the other; in
@@ -37,11 +52,13 @@ pub fn scaled(x: CubeTensor, scale: CubeTensor, to: DType) -> CubeTensor {
 #[must_use]
 pub fn unscaled<const K: usize>(products: [(CubeTensor, [CubeTensor; 2]); K]) -> [CubeTensor; K] {
     let own = |x: CubeTensor| {
-        let x = into_contiguous(x);
+        let x = if x.can_mut() && buffer_of_rows(&x).is_some() { x } else { into_contiguous(x) };
         if x.can_mut() { x } else { x.copy() }
     };
     let products = products.map(|(x, scales)| (own(x), scales.map(into_contiguous)));
-    let tensors = products.each_ref().map(|(x, _)| x.clone());
+    let results = products.each_ref().map(|(x, _)| x.clone());
+    // Padding of rows is multiplied too: nothing reads it.
+    let tensors = results.each_ref().map(|x| buffer_of_rows(x).unwrap_or_else(|| x.clone()));
     let work = Work::of(&tensors);
     let (elements, starts) = work.arguments();
     let scales =
@@ -58,7 +75,18 @@ pub fn unscaled<const K: usize>(products: [(CubeTensor, [CubeTensor; 2]); K]) ->
         starts,
         K,
     );
-    tensors
+    results
+}
+
+/// The whole buffer of a matrix with padded rows, as a vector.
+fn buffer_of_rows(x: &CubeTensor) -> Option<CubeTensor> {
+    if x.is_contiguous() || !has_rows(x) {
+        return None;
+    }
+    let len = x.meta.shape()[0] * x.meta.strides()[0];
+    // Not a part of another buffer.
+    let is_whole = x.handle.size_in_used() == (len * size_of::<f32>()) as u64;
+    is_whole.then(|| CubeTensor { meta: Box::new(Metadata::new([len], [1])), ..x.clone() })
 }
 
 /// True if a tensor can be read in vectors of four.
@@ -66,18 +94,29 @@ fn vectors(x: &CubeTensor) -> bool {
     elements(x).is_multiple_of(4) && x.handle.offset_start.unwrap_or(0).is_multiple_of(16)
 }
 
+/// `to` has rows of `columns` elements that begin `pitch` elements apart.
 #[cube(launch)]
 fn multiply_to<F: Numeric, N: Size>(
     x: &[Vector<f32, N>],
     scale: &[f32],
     to: &mut [Vector<F, N>],
     elements: u32,
+    columns: u32,
+    pitch: u32,
+    #[comptime] is_padded: bool,
     #[define(F)] _element: ElemType,
 ) {
     let factor = Vector::<f32, N>::new(scale[0usize]);
     let mut position = ABSOLUTE_POS;
     while position * N::value() < elements as usize {
-        to[position] = Vector::cast_from(x[position] * factor);
+        let value = Vector::<F, N>::cast_from(x[position] * factor);
+        if comptime!(is_padded) {
+            let first = position * N::value();
+            let (row, column) = (first / columns as usize, first % columns as usize);
+            to[(row * pitch as usize + column) / N::value()] = value;
+        } else {
+            to[position] = value;
+        }
         position += CUBE_COUNT * (CUBE_DIM as usize);
     }
 }

@@ -14,6 +14,8 @@ pub(crate) mod fp32;
 #[cfg(feature = "gpu")]
 pub(crate) mod gather_kernel;
 pub(crate) mod matmul;
+#[cfg(feature = "gpu")]
+pub mod parts_kernel;
 #[cfg(any(feature = "gpu", test))]
 mod product_shape;
 #[cfg(any(feature = "gpu", test))]

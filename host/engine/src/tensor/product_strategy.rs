@@ -2,9 +2,12 @@
 //!
 //! A cube computes a block of the product. The tensor library's own choice makes blocks of up to 512 x 128, which leave
 //! most multiprocessors idle at the shapes of small models. The table here takes the largest block with which each
-//! multiprocessor has a cube. Before a kernel is used, it must compute a smaller product of whole numbers exactly, with
-//! the same tiles, the same ends and an order of cubes of the same kind; otherwise the library's own choice takes its
-//! place. Choices depend on the shapes and the device only, so that equal runs compute the same bits.
+//! multiprocessor has a cube. Gradients of weights, which have few elements and many terms, are split over their terms
+//! if that makes larger blocks possible ([`super::parts_kernel`]).
+//!
+//! Before a kernel is used, it must compute a smaller product of whole numbers exactly, with the same tiles, the same
+//! ends and an order of cubes of the same kind; otherwise the next one of [`Problem::strategies`] takes its place.
+//! Choices depend on the shapes and the device only, so that equal runs compute the same bits.
 
 use std::fmt;
 
@@ -12,12 +15,23 @@ use super::product_shape::Problem;
 
 /// Tiles of a block along each side, from the largest block on.
 const TILES: [u32; 3] = [8, 4, 2];
+/// Terms that a kernel loads at once are a divisor of this.
+const TERMS: usize = 128;
+/// Parts of a split product.
+const PARTS: [usize; 3] = [2, 4, 8];
+/// The fewest terms of a part: 16 loads of 32.
+const TERMS_OF_PART: usize = 512;
+/// The fewest multiplications of a split product. Its sum is one more launch, for which the host took up to 33 us on an
+/// H100; so many multiplications take 43 us at 100 TFLOP/s.
+const WORTH_A_LAUNCH: usize = 1 << 31;
 
 /// The kernel of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strategy {
     /// A block of some tiles along each side, loaded while the one before is multiplied.
     Blocks(u32),
+    /// The same for each of some parts of the terms.
+    Parts(u32, usize),
     /// The tensor library's own choice.
     Library,
 }
@@ -26,6 +40,7 @@ impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Blocks(tiles) => write!(f, "blocks of {tiles} tiles"),
+            Self::Parts(tiles, parts) => write!(f, "{parts} parts in blocks of {tiles} tiles"),
             Self::Library => f.write_str("tensor library"),
         }
     }
@@ -50,24 +65,43 @@ impl Problem {
     }
 
     /// The kernels to try, in this order, on a device with so many multiprocessors.
-    pub(crate) fn strategies(&self, multiprocessors: usize) -> [Strategy; 2] {
+    pub(crate) fn strategies(&self, multiprocessors: usize) -> Vec<Strategy> {
         let cubes = |tiles: &u32| {
             let block = self.block(*tiles);
             self.sides[0].div_ceil(block[0]) * self.sides[1].div_ceil(block[1])
         };
-        let fills = TILES.into_iter().find(|tiles| cubes(tiles) >= multiprocessors);
-        [Strategy::Blocks(fills.unwrap_or(TILES[TILES.len() - 1])), Strategy::Library]
+        let fills = |parts: usize| TILES.into_iter().find(|tiles| cubes(tiles) * parts >= multiprocessors);
+        let whole = fills(1).unwrap_or(TILES[TILES.len() - 1]);
+        let of_parts = PARTS.into_iter().filter(|parts| self.splits(*parts));
+        let larger = of_parts.filter_map(|parts| Some((fills(parts)?, parts))).filter(|of| of.0 > whole);
+        // Of equal blocks, those of the fewest parts.
+        let split = larger.max_by_key(|(tiles, parts)| (*tiles, std::cmp::Reverse(*parts)));
+        let split = split.map(|(tiles, parts)| Strategy::Parts(tiles, parts));
+        split.into_iter().chain([Strategy::Blocks(whole), Strategy::Library]).collect()
+    }
+
+    /// True if the terms are the rows of both factors in memory, so that views of the parts are matrices in memory, and
+    /// there are enough of them.
+    fn splits(&self, parts: usize) -> bool {
+        let terms = self.sides[2];
+        self.sides.iter().product::<usize>() >= WORTH_A_LAUNCH
+            && self.transposed == [true, false]
+            && terms.is_multiple_of(parts * TERMS)
+            && terms / parts >= TERMS_OF_PART
     }
 
     /// A smaller product with the same tile and the same remainders at the ends of blocks, which tries its kernel. The
     /// numbers of blocks have the same remainders by 4, which decide the order of the cubes.
-    pub(crate) fn trial(&self, tiles: u32) -> Self {
-        /// Terms that a kernel loads at once are a divisor of this.
-        const TERMS: usize = 128;
+    pub(crate) fn trial(&self, strategy: Strategy) -> Self {
+        let (tiles, parts) = match strategy {
+            Strategy::Blocks(tiles) => (tiles, 1),
+            Strategy::Parts(tiles, parts) => (tiles, parts),
+            Strategy::Library => return *self,
+        };
         let [rows, columns] = self.block(tiles).map(|side| 4 * side);
         let fewer = |side: usize, of: usize| if side < 2 * of { side } else { of + side % of };
         let [m, n, k] = self.sides;
-        let mut sides = [fewer(m, rows), fewer(n, columns), fewer(k, 2 * TERMS)];
+        let mut sides = [fewer(m, rows), fewer(n, columns), parts * fewer(k / parts, 2 * TERMS)];
         // Tall and wide products stay so.
         let is_same = |sides: [usize; 3]| tile(sides[0], sides[1]) == tile(m, n);
         while !is_same(sides) {
@@ -112,6 +146,7 @@ mod on_device {
     use crate::{
         device_faults::catch_panic,
         kernel_text::{download, upload},
+        tensor::parts_kernel,
     };
 
     /// The kernels of the products so far: a process computes on one GPU.
@@ -159,18 +194,14 @@ mod on_device {
         let multiprocessors = hardware.num_streaming_multiprocessors.map_or(0, |count| count as usize);
         let is_right = |strategy: &Strategy| match *strategy {
             Strategy::Library => true,
-            Strategy::Blocks(_) if multiprocessors == 0 => false,
-            Strategy::Blocks(tiles) => {
-                match catch_panic(|| check(problem.trial(tiles), *strategy, &x.device)) {
-                    Ok(()) => true,
-                    Err(why) => {
-                        tracing::warn!(
-                            "the product {problem} is computed by the tensor library: {strategy}: {why}"
-                        );
-                        false
-                    }
+            _ if multiprocessors == 0 => false,
+            _ => match catch_panic(|| check(problem.trial(*strategy), *strategy, &x.device)) {
+                Ok(()) => true,
+                Err(why) => {
+                    tracing::warn!("the product {problem} is not computed by {strategy}: {why}");
+                    false
                 }
-            }
+            },
         };
         problem.strategies(multiprocessors).into_iter().find(is_right).unwrap_or(Strategy::Library)
     }
@@ -216,12 +247,26 @@ mod on_device {
     }
 
     fn launch(strategy: Strategy, a: CubeTensor, b: CubeTensor) -> Result<CubeTensor, String> {
-        let Strategy::Blocks(tiles) = strategy else {
-            let library = MatmulStrategy::default();
-            return burn_cubecl::kernel::matmul::matmul(a, b, None, library, DType::F32)
-                .map_err(|error| format!("{error:?}"));
-        };
-        let y = init_matmul_output(&a, &b, DType::F32);
+        match strategy {
+            Strategy::Blocks(tiles) => {
+                let y = init_matmul_output(&a, &b, DType::F32);
+                launch_blocks(tiles, a, b, &y).map(|()| y)
+            }
+            Strategy::Parts(tiles, parts) => {
+                let [a, b] = parts_kernel::split(a, b, parts);
+                let products = parts_kernel::products([&a, &b]);
+                launch_blocks(tiles, a, b, &products).map(|()| parts_kernel::sum(products))
+            }
+            Strategy::Library => {
+                let library = MatmulStrategy::default();
+                burn_cubecl::kernel::matmul::matmul(a, b, None, library, DType::F32)
+                    .map_err(|error| format!("{error:?}"))
+            }
+        }
+    }
+
+    /// Writes the products of matrices, or of batches of them.
+    fn launch_blocks(tiles: u32, a: CubeTensor, b: CubeTensor, y: &CubeTensor) -> Result<(), String> {
         let element = bf16::elem_type_native();
         let globals = MatmulGlobalElems { lhs: element, rhs: element, out: f32::elem_type_native() };
         let args =
@@ -230,8 +275,7 @@ mod on_device {
         let [a, b] = [a, b].map(|x| InputBinding::new(x.binding(), element));
         let mut types = MatmulElems::from_globals(&globals);
         launch_ref(&routine.into(), &y.client, a, b, y.clone().binding(), &mut types)
-            .map_err(|error| format!("{error:?}"))?;
-        Ok(y)
+            .map_err(|error| format!("{error:?}"))
     }
 }
 
@@ -246,9 +290,9 @@ mod tests {
     /// The products of a layer with width 384 and 3,072 tokens, and of a head, on 132 multiprocessors.
     #[test]
     fn blocks_are_the_largest_that_fill_the_device() {
-        let tiles = |sides| match problem(sides).strategies(132) {
+        let tiles = |sides| match problem(sides).strategies(132)[..] {
             [Strategy::Blocks(tiles), Strategy::Library] => tiles,
-            other => panic!("{other:?}"),
+            ref other => panic!("{other:?}"),
         };
         // 24 x 12 blocks of 128 x 128.
         assert_eq!(tiles([3072, 1536, 384]), 8);
@@ -261,13 +305,31 @@ mod tests {
         assert_eq!(tiles([16, 16, 64]), 2);
     }
 
+    /// Gradients of weights of GPT-2, 8,192 tokens.
+    #[test]
+    fn gradients_of_weights_are_split_into_few_parts_with_large_blocks() {
+        let first = |m, n, terms| {
+            let product = Problem { sides: [m, n, terms], transposed: [true, false] };
+            product.strategies(132)[0]
+        };
+        // 6 x 6 and 18 x 6 blocks of 128 x 128.
+        assert_eq!(first(768, 768, 8192), Strategy::Parts(8, 4));
+        assert_eq!(first(2304, 768, 8192), Strategy::Parts(8, 2));
+        // 12 x 12 blocks of 256 x 64 are enough, as are those of the head.
+        assert_eq!(first(3072, 768, 8192), Strategy::Blocks(8));
+        assert_eq!(first(50_257, 768, 8192), Strategy::Blocks(8));
+        // Parts would be unequal, or the product is too small for one more launch.
+        assert_eq!(first(768, 768, 8200), Strategy::Blocks(4));
+        assert_eq!(first(1536, 384, 3072), Strategy::Blocks(4));
+    }
+
     #[test]
     fn a_trial_is_small_and_ends_like_its_product() {
         for sides in
             [[3072, 50_257, 384], [3072, 384, 1536], [50_257, 384, 3072], [5, 7, 9], [384, 1536, 3072]]
         {
             for tiles in TILES {
-                let (whole, trial) = (problem(sides), problem(sides).trial(tiles));
+                let (whole, trial) = (problem(sides), problem(sides).trial(Strategy::Blocks(tiles)));
                 let [rows, columns] = whole.block(tiles);
                 assert_eq!(trial.block(tiles), whole.block(tiles), "{sides:?}");
                 for (side, of) in [(0, rows), (1, columns), (2, 128)] {
@@ -287,5 +349,6 @@ mod tests {
     fn records_name_shapes_and_layouts() {
         assert_eq!(problem([3, 5, 4]).to_string(), "3 x 4 by 4 x 5^T");
         assert_eq!(Strategy::Blocks(4).to_string(), "blocks of 4 tiles");
+        assert_eq!(Strategy::Parts(8, 2).to_string(), "2 parts in blocks of 8 tiles");
     }
 }

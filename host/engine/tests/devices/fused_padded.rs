@@ -73,6 +73,37 @@ fn padding_has_no_influence() {
     }
 }
 
+/// A product of matrices has padded rows on CUDA; the loss reads them where they are.
+#[test]
+fn padding_of_the_rows_of_logits_has_no_influence() {
+    for device in devices("padding_of_the_rows_of_logits_has_no_influence") {
+        let DispatchDevice::Cube(device) = device.tensors.as_dispatch() else {
+            panic!("{} is a GPU", device.label)
+        };
+        let targets = (0..ROWS).map(|row| row * 7).collect();
+        let function: Arc<dyn DeviceFunction> = Arc::new(CrossEntropy { targets, shape: [ROWS, COLUMNS] });
+        let bits = |tail: &[f32]| {
+            let (logits, pitch) = (numbers(1, ROWS * COLUMNS), COLUMNS + tail.len());
+            let values: Vec<f32> = logits.chunks(COLUMNS).flat_map(|row| [row, tail].concat()).collect();
+            let buffer = upload::<CubeBackend>(device, [values.len()].into(), values);
+            let meta = Box::new(Metadata::new([ROWS, COLUMNS], [pitch, 1]));
+            let logits = CubeTensor { meta, ..buffer };
+            let row = || padded(device, 2, &Shape::from([COLUMNS]), &[]);
+            let (y, saved) =
+                CubeBackend::device_forward(logits.clone(), row(), row(), function.clone(), true);
+            let grad = padded(device, 3, &y.shape(), &[]);
+            let (written, ..) =
+                CubeBackend::device_backward(logits, row(), row(), saved, grad, function.clone());
+            let read = |x| download::<CubeBackend>(x).unwrap().into_iter().map(f32::to_bits);
+            [y, written].into_iter().flat_map(read).collect::<Vec<u32>>()
+        };
+        let expected = bits(&[]);
+        for tail in [f32::NAN, 1e30] {
+            assert_eq!(bits(&[tail; 27]), expected, "rows that end with {tail}");
+        }
+    }
+}
+
 /// A function, the shapes of its inputs, and the one of them that its outputs are written beside: see [`bits`].
 type Case = (Arc<dyn DeviceFunction>, ([Shape; 3], usize));
 

@@ -137,8 +137,17 @@ fn scaled_operands_and_products_have_no_padding() {
         let [first, second] = [[3.0, 1.0 / 3.0], [0.7, 1e30]].map(|pair| exact.rows(&pair, 2));
         let x = numbers(1, len);
         let scaled = product_kernel::scaled(padding.flat(&x), first.clone(), DType::F32);
+        // To rows of 4 or 3 elements with as much room behind them as the padding has.
+        let columns = if len.is_multiple_of(4) { 4 } else { 3 };
+        let whole = x.len() - x.len() % columns;
+        let to = padding.rows(&vec![0.0; whole], columns);
+        product_kernel::scaled_to(exact.rows(&x[..whole], columns), first.clone(), &to);
+        assert!(bits(to) == bits(scaled.clone())[..whole], "{len}");
         let other = numbers(2, 5000);
         let scales = || [&first, &second].map(Clone::clone);
+        let [rows] = product_kernel::unscaled([(padding.rows(&x[..whole], columns), scales())]);
+        let [flat] = product_kernel::unscaled([(exact.flat(&x[..whole]), scales())]);
+        assert!(bits(rows) == bits(flat), "{len}");
         let products = [(padding.flat(&x), scales()), (padding.flat(&other), scales())];
         let [scaled, unscaled, unscaled_too] = {
             let [one, two] = product_kernel::unscaled(products);

@@ -7,8 +7,21 @@
 #![allow(clippy::unwrap_used)]
 
 use altgrad_end_to_end::Random;
-use altgrad_engine::{fused_ops::scale, metrics::ops, read_back::ReadBack, tensor};
-use burn::tensor::Tensor;
+use altgrad_engine::{
+    fused_ops::scale,
+    kernel_text::{download, upload},
+    metrics::ops,
+    read_back::ReadBack,
+    tensor::{self, parts_kernel},
+};
+use burn::{
+    backend::{DispatchDevice, ops::FloatTensorOps as _},
+    tensor::{DType, Tensor},
+};
+use burn_cubecl::{
+    CubeBackend,
+    kernel::matmul::{MatmulStrategy, matmul},
+};
 
 use super::devices;
 
@@ -66,6 +79,31 @@ fn moments_of_many_tensors_are_those_of_each() {
         for (x, scaled) in tensors.into_iter().zip(scaled) {
             let expected: Vec<f32> = tensor::read_f32(x).unwrap().iter().map(|x| x * 0.3).collect();
             assert_eq!(tensor::read_f32(scaled).unwrap(), expected, "{}", device.label);
+        }
+    }
+}
+
+/// Whole numbers, whose sums are exact: a product in parts, one factor of which is a transposed view.
+#[test]
+fn products_in_parts_are_those_of_the_whole() {
+    for device in devices("products_in_parts_are_those_of_the_whole") {
+        let DispatchDevice::Cube(cube) = device.tensors.as_dispatch() else {
+            panic!("{} is a GPU", device.label)
+        };
+        for ([m, n, k], parts) in [([7, 5, 12], 4), ([16, 12, 64], 2), ([1, 3, 8], 8)] {
+            let of = |row: usize, column: usize| ((7 * row + 13 * column) % 11) as f32 - 5.0;
+            let matrix = |rows: usize, columns: usize| {
+                let values = (0..rows * columns).map(|i| of(i / columns, i % columns)).collect();
+                upload::<CubeBackend>(cube, [rows, columns].into(), values)
+            };
+            let a = CubeBackend::float_swap_dims(matrix(k, m), 0, 1);
+            let [a, b] = parts_kernel::split(a, matrix(k, n), parts);
+            let products = parts_kernel::products([&a, &b]);
+            matmul(a, b, Some(products.clone()), MatmulStrategy::default(), DType::F32).unwrap();
+            let expected: Vec<f32> =
+                (0..m * n).map(|i| (0..k).map(|term| of(term, i / n) * of(term, i % n)).sum()).collect();
+            let found = download::<CubeBackend>(parts_kernel::sum(products)).unwrap();
+            assert_eq!(found, expected, "{m} x {k} by {k} x {n} in {parts} parts on {}", device.label);
         }
     }
 }
