@@ -14,7 +14,7 @@ from cells import columns, losses, mean, read, row, sound, text, to_fp32
 from exact import clopper_pearson, isotonic, mean_and_half, sign_flip
 from figures import digest, sensitivity
 from paired import family
-from planned import interaction, parity
+from planned import four_bits, interaction, parity
 
 HERE = pathlib.Path(__file__).parent
 FORMATS = ["E4M3", "E5M2", "E3M4", "E7M0", "E1M6", "E2M1"]
@@ -41,7 +41,7 @@ def alerts():
         row(f"of them raised the first alert later, by {min(late)} to {max(late)} steps", str(len(late))),
         row("of them raised no alert", str(silent)),
     ]
-    yield "| configurations | number | raise an alert, 95 % interval | by kinds chosen without them |", configurations(runs)
+    yield "| configurations | number | raise an alert, 95 % interval | by kinds chosen without them | by thresholds chosen without them |", configurations(runs)
 
 
 def configurations(runs):
@@ -62,8 +62,19 @@ def configurations(runs):
     }
     for name, cases in classes.items():
         hits, chosen = sum(bool(raised[case]) for case in cases), sum(bool(raised[case] - others[case]) for case in cases)
+        by_threshold = sum(raises_by_threshold(case, set(false) - {case}) for case in cases)
         low, high = (f"{100 * end:.1f}" for end in clopper_pearson(hits, len(cases)))
-        yield row(name, str(len(cases)), f"{hits} ({low} to {high} %)", str(chosen))
+        yield row(name, str(len(cases)), f"{hits} ({low} to {high} %)", str(chosen), str(by_threshold))
+
+
+def raises_by_threshold(case, others):
+    """True if a configuration raises an alert of a kind at the most sensitive of its thresholds at which none of `others` does."""
+    chosen = {}
+    for kind, _, _, raised in read("alerts/thresholds.csv"):
+        raised = {tuple(of.split("/")) for of in raised.split()}
+        if not raised & others:
+            chosen.setdefault(kind, raised)
+    return any(case in raised for raised in chosen.values())
 
 
 def claims():
@@ -409,6 +420,7 @@ PAGES = {
     "claims": claims,
     "designed": designed,
     "e7m0": e7m0,
+    "four-bits": four_bits,
     "interaction": interaction,
     "onset": onset,
     "optimizers": optimizers,
