@@ -1,21 +1,13 @@
-//! A page in a headless chromium, and its visible content.
-//!
-//! The page is in a frame of the requested width, because windows have a minimum, and a script in the copy of the page
-//! inspects it once its charts are drawn. The script's answer leaves the browser in the dumped document. The page's own
-//! policy applies: the script's checksum is added to it, and refusals by the policy are among the errors.
+//! The visible content of a page in a headless chromium.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::path::{Path, PathBuf};
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-use serde_json::Value;
-use sha2::{Digest, Sha256};
+use serde_json::{Value, json};
+
+use crate::devtools::Browser;
 
 /// Runs before anything else of the page: records errors.
-const LISTEN: &str = r#"<script>
+const LISTEN: &str = r#"
 window.seen = [];
 addEventListener("error", (event) => seen.push(String(event.message)));
 addEventListener("unhandledrejection", (event) => seen.push(String(event.reason)));
@@ -24,13 +16,12 @@ for (const kind of ["error", "warn"]) {
   const own = console[kind];
   console[kind] = (...words) => { seen.push(words.join(" ")); own.apply(console, words); };
 }
-</script>"#;
+"#;
 
-/// Runs last: waits for the charts, then looks.
+/// Looks, once the charts are drawn.
 const LOOK: &str = r#"
 (async () => {
   const root = document.documentElement;
-  for (let i = 0; i < 600 && !root.dataset.drawn; i++) await new Promise((resolve) => setTimeout(resolve, 100));
   await new Promise((resolve) => setTimeout(resolve, 500));
   const channels = (colour) => (colour.match(/[\d.]+/g) || []).map(Number);
   const light = ([r, g, b]) => {
@@ -58,7 +49,7 @@ const LOOK: &str = r#"
   }
   const charts = [...document.querySelectorAll(".chart")];
   const marks = ".area path.line, .area path.dot, .area image";
-  const answer = {
+  return {
     errors: seen,
     title: document.querySelector("h1").textContent,
     width: innerWidth,
@@ -75,8 +66,7 @@ const LOOK: &str = r#"
     requests: performance.getEntriesByType("resource").filter((entry) => !/^(data|blob):/.test(entry.name)).length,
     text: document.body.innerText,
   };
-  parent.postMessage(JSON.stringify(answer), "*");
-})();
+})()
 "#;
 
 /// The browser, if there is one.
@@ -89,54 +79,17 @@ pub fn chromium() -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Opens a page at a width in CSS pixels, in light or dark, and returns its visible content.
+/// Opens a page at a width in CSS pixels, in light or dark, and returns its visible content. Errors, and what the page's
+/// policy refused, are part of it.
 ///
 /// # Panics
-/// The browser does not start, or the page never answers.
+/// The browser does not start, or the page never draws its charts.
 #[must_use]
 pub fn visit(chromium: &Path, page: &Path, width: u32, dark: bool) -> Value {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let html = fs::read_to_string(page).expect("the page");
-    // The first head and the last body: scripts of the page hold such words too.
-    let (head, rest) = html.split_once("<head>").expect("a head");
-    let (body, end) = rest.rsplit_once("</body>").expect("a body");
-    let sum = BASE64_STANDARD.encode(Sha256::digest(LOOK));
-    let body = body.replacen("script-src ", &format!("script-src 'sha256-{sum}' "), 1);
-    let copy = folder.path().join("page.html");
-    fs::write(&copy, format!("{head}<head>{LISTEN}{body}<script>{LOOK}</script></body>{end}"))
-        .expect("a copy");
-    let frame = format!(
-        r#"<!doctype html><body style="margin:0"><iframe src="page.html" style="border:0;width:{width}px;height:3000px"></iframe>
-<script>addEventListener("message", (event) => {{
-  const answer = document.createElement("pre");
-  answer.id = "answer";
-  answer.textContent = event.data;
-  document.body.replaceChildren(answer);
-}});</script>"#
-    );
-    let outer = folder.path().join("frame.html");
-    fs::write(&outer, frame).expect("a frame");
-    let output = Command::new(chromium)
-        .args([
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--dump-dom",
-            "--virtual-time-budget=120000",
-        ])
-        .arg("--allow-file-access-from-files")
-        .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!dark)))
-        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
-        .arg(format!("--window-size={},3000", width.max(500)))
-        .arg(format!("file://{}", outer.display()))
-        .output()
-        .expect("chromium starts");
-    let dom = String::from_utf8_lossy(&output.stdout);
-    let answer = dom.split_once("<pre id=\"answer\">").and_then(|(_, rest)| rest.split_once("</pre>"));
-    let Some((answer, _)) = answer else {
-        panic!("the page never answered: {}", String::from_utf8_lossy(&output.stderr));
-    };
-    let answer =
-        answer.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace("&nbsp;", " ");
-    serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"))
+    let mut browser = Browser::start(chromium);
+    browser.resize(width, 3000);
+    browser.media("screen", if dark { "dark" } else { "light" });
+    let _ = browser.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": LISTEN }));
+    let _ = browser.open(&format!("file://{}", page.display()));
+    browser.value(LOOK)
 }

@@ -1,5 +1,5 @@
-//! A headless chromium that a test steers over its debugging pipe: it opens pages that keep changing, which `browser`
-//! cannot, runs scripts in them, takes pictures, and keeps what the page complained about and asked for.
+//! A headless chromium that a test steers over its debugging pipe: it opens pages, runs scripts in them, takes
+//! pictures, and keeps what the page complained about and asked for.
 
 use std::{
     fs,
