@@ -345,6 +345,18 @@ mod tests {
         }
     }
 
+    /// Each part of a trial has the terms that a product of one part would try.
+    #[test]
+    fn a_trial_of_parts_has_as_many_equal_parts() {
+        for (sides, parts) in [([768, 768, 8192], 4), ([2304, 768, 8192], 2), ([768, 2304, 2 * 8320], 2)] {
+            let trial = problem(sides).trial(Strategy::Parts(8, parts));
+            let part = Problem { sides: [sides[0], sides[1], sides[2] / parts], ..problem(sides) };
+            let [m, n, k] = part.trial(Strategy::Blocks(8)).sides;
+            assert_eq!(trial.sides, [m, n, parts * k], "{sides:?}");
+            assert!(trial.sides[2] < sides[2] / 8, "{trial}");
+        }
+    }
+
     #[test]
     fn records_name_shapes_and_layouts() {
         assert_eq!(problem([3, 5, 4]).to_string(), "3 x 4 by 4 x 5^T");
