@@ -139,12 +139,13 @@ typedef struct altgrad_minifloat {
 #define ALTGRAD_CUDA 1u /* CUDA C++, for NVRTC */
 #define ALTGRAD_WGSL 2u /* WebGPU shading language */
 
-/* What a buffer holds. Statistics are u32, everything else f32. */
+/* What a buffer holds. Statistics and the step are u32, everything else f32. */
 #define ALTGRAD_SOURCE 1u
 #define ALTGRAD_DESTINATION 2u
 #define ALTGRAD_STATISTICS 3u
 #define ALTGRAD_SCALES 4u
 #define ALTGRAD_PARTIAL_SUMS 5u
+#define ALTGRAD_STEP 10u /* of the random key, one word: stochastic kernels that read it can be recorded and replayed */
 
 #define ALTGRAD_READS 1u
 #define ALTGRAD_WRITES 2u

@@ -23,6 +23,8 @@
 //!   a multiple of `vector`.
 //! - Scalars are [`launch_scalars`]: the random key and the length of a group. Modes other than stochastic accept any
 //!   key. A stochastic launch with `vector` 4 needs a key whose offset is a multiple of 4.
+//! - A stochastic kernel may have `STEP` and read the key's step there instead of from the scalars. Launches that are
+//!   recorded and replayed keep their scalars: without `STEP` the host does not record them.
 //! - A NaN becomes quiet and keeps its payload, on every device.
 //!
 //! Arguments of an update:
@@ -130,6 +132,8 @@ numbered! {
         STATE = 8,
         /// u32 words, `[SCRATCH_WORDS]`, zeroed by the host before the first launch of an update.
         SCRATCH = 9,
+        /// The step of the random key, u32 `[1]`.
+        STEP = 10,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{Axis, CastError, Shape, nearest_bf16};
 const TE_SIGNS: [i8; 16] = [1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1];
 
 /// Element at which the signs' random words begin; no tensor has as many elements.
-const SIGNS_OFFSET: u64 = 1 << 63;
+pub const SIGNS_OFFSET: u64 = 1 << 63;
 
 /// The signs v.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -74,7 +74,7 @@ pub use center::Centered;
 pub use error::CastError;
 pub use few_bits::{FewBits, FewBitsMode};
 pub use grid::Grid;
-pub use hadamard::{Hadamard, Signs};
+pub use hadamard::{Hadamard, SIGNS_OFFSET, Signs};
 pub use microexponents::Microexponents;
 pub use overflow::{exceeds, overflow_codes};
 pub use own_blocks::BlockMagnitude;

@@ -29,6 +29,8 @@ pub mod evaluate;
 pub mod fused_ops;
 #[cfg(feature = "gpu")]
 mod gpu_facts;
+#[cfg(feature = "gpu")]
+pub mod host_words;
 #[cfg(feature = "cuda")]
 mod kernel_cache;
 #[cfg(any(feature = "cuda", test))]

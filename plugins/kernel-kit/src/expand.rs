@@ -130,6 +130,10 @@ macro_rules! define {
 /// The definition of a format's kernel.
 #[rustfmt::skip] // One line an argument would hide the kernel.
 pub fn fake_quant<R: Rounder>(mode: Mode, vector: usize) -> KernelDefinition {
+    if mode == Mode::Stochastic {
+        return define!(kernels::fake_quant_random::FakeQuantRandom: buffer buffer buffer buffer buffer buffer
+            scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar; vector; R);
+    }
     define!(kernels::fake_quant::FakeQuant: buffer buffer buffer buffer buffer
         scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar; vector, mode; R)
 }

@@ -14,6 +14,7 @@ use crate::{
 };
 
 /// `destination = round(source * scale) * inv_scale`, and statistics. `group` consecutive elements share a scale.
+/// Random bits are not used.
 #[cube(launch)]
 pub fn fake_quant<R: Rounder, N: Size>(
     source: &[Vector<f32, N>],
@@ -37,20 +38,73 @@ pub fn fake_quant<R: Rounder, N: Size>(
 ) {
     let key = Key { seed_low, seed_high, step, tensor, offset_low, offset_high };
     let grid = Grid { largest, smallest, edge, significand_bits };
+    round_all::<R, N>(source, destination, parameters, statistics, sums, &key, &grid, group, elements, mode);
+}
+
+/// The same by random bits, of the step in a buffer: a replayed launch gets that of its own step.
+#[cube(launch)]
+pub fn fake_quant_random<R: Rounder, N: Size>(
+    source: &[Vector<f32, N>],
+    destination: &mut [Vector<f32, N>],
+    parameters: &[f32],
+    statistics: &mut [Atomic<u32>],
+    sums: &mut [f32],
+    step: &[u32],
+    seed_low: u32,
+    seed_high: u32,
+    tensor: u32,
+    offset_low: u32,
+    offset_high: u32,
+    group: u32,
+    largest: u32,
+    smallest: u32,
+    edge: u32,
+    significand_bits: u32,
+    elements: u32,
+) {
+    let key = Key { seed_low, seed_high, step: step[0usize], tensor, offset_low, offset_high };
+    let grid = Grid { largest, smallest, edge, significand_bits };
+    round_all::<R, N>(
+        source,
+        destination,
+        parameters,
+        statistics,
+        sums,
+        &key,
+        &grid,
+        group,
+        elements,
+        comptime!(Mode::Stochastic),
+    );
+}
+
+#[cube]
+fn round_all<R: Rounder, N: Size>(
+    source: &[Vector<f32, N>],
+    destination: &mut [Vector<f32, N>],
+    parameters: &[f32],
+    statistics: &mut [Atomic<u32>],
+    sums: &mut [f32],
+    key: &Key,
+    grid: &Grid,
+    group: u32,
+    elements: u32,
+    #[comptime] mode: Mode,
+) {
     let tally = Tally::new();
     let mut position = ABSOLUTE_POS;
     while position * N::value() < elements as usize {
         let x = source[position];
         let first = scale_of::<N>(position, group);
         let (scale, inv_scale) = (parameters[first], parameters[first + 1]);
-        let words = random_words::<N>(position as u32, &key, mode);
+        let words = random_words::<N>(position as u32, key, mode);
         let mut scaled = Vector::<f32, N>::empty();
         let mut y = Vector::<f32, N>::empty();
         #[unroll]
         for i in 0..N::value() {
             let product = x.extract(i) * scale;
             let bits = u32::reinterpret(product);
-            let magnitude = R::value(bits & MAGNITUDE, words.extract(i), &grid, mode);
+            let magnitude = R::value(bits & MAGNITUDE, words.extract(i), grid, mode);
             let rounded = f32::reinterpret(min(magnitude, grid.largest) | (bits & SIGN));
             scaled.insert(i, product);
             y.insert(i, keep_nan(x.extract(i), rounded * inv_scale));

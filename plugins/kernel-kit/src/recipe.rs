@@ -86,17 +86,23 @@ pub fn fake_quant(mode: Mode) -> Recipe {
     // Terms are products of two factors that were multiplied with 2^exponent each.
     let bins = |name| BIN_EXPONENTS.map(|exponent| (name, -2 * exponent));
     let constants = [Largest, Smallest, Edge, SignificandBits].map(Scalar::Constant);
+    // The step is the third scalar.
+    let step = (mode == Mode::Stochastic).then(|| words(BufferRole::STEP, DType::U32, Access::Read));
+    let scalars = (0..7).filter(|index| step.is_none() || *index != 2);
     Recipe {
         name: format!("FakeQuant {mode:?}"),
         op: KernelOp::FAKE_QUANT.with_rounding(mode.rounding()),
-        buffers: vec![
+        buffers: [
             values(BufferRole::SOURCE, DType::F32, Access::Read),
             values(BufferRole::DESTINATION, DType::F32, Access::Write),
             words(BufferRole::SCALES, DType::F32, Access::Read),
             words(BufferRole::STATISTICS, DType::U32, Access::Update),
             words(BufferRole::PARTIAL_SUMS, DType::F32, Access::Write),
-        ],
-        scalars: (0..7).map(Scalar::Host).chain(constants).chain([Scalar::Elements(0)]).collect(),
+        ]
+        .into_iter()
+        .chain(step)
+        .collect(),
+        scalars: scalars.map(Scalar::Host).chain(constants).chain([Scalar::Elements(0)]).collect(),
         statistics: &STATISTICS,
         sums: ["sum_x2", "sum_err2", "sum_x_xhat"].into_iter().flat_map(bins).collect(),
     }

@@ -45,7 +45,7 @@ fn words(values: &[f32]) -> Vec<u32> {
 }
 
 /// Fills the buffers of a launch by their roles. Outputs begin as garbage.
-fn buffers(kernel: &KernelText, x: &[f32], scales: &[[f32; 2]]) -> Vec<Vec<u32>> {
+fn buffers(kernel: &KernelText, x: &[f32], scales: &[[f32; 2]], key: &RandomKey) -> Vec<Vec<u32>> {
     const GARBAGE: u32 = 0xdead_beef;
     let fill = |role: BufferRole| match role {
         BufferRole::SOURCE => words(x),
@@ -53,6 +53,7 @@ fn buffers(kernel: &KernelText, x: &[f32], scales: &[[f32; 2]]) -> Vec<Vec<u32>>
         BufferRole::SCALES => words(scales.as_flattened()),
         BufferRole::STATISTICS => vec![0; kernel.statistics.len()],
         BufferRole::PARTIAL_SUMS => vec![GARBAGE; kernel.partial_sums.len() * CUBES as usize],
+        BufferRole::STEP => vec![key.step as u32],
         role => panic!("no such buffer here: {role:?}"),
     };
     kernel.buffers.iter().map(|buffer| fill(buffer.role)).collect()
@@ -81,7 +82,7 @@ fn launch_groups(
     scales: &[[f32; 2]],
 ) -> Rounded {
     let scalars = launch_scalars(key, (x.len() / scales.len()) as u32);
-    let after = runner.run(kernel, CUBES, &scalars, buffers(kernel, x, scales));
+    let after = runner.run(kernel, CUBES, &scalars, buffers(kernel, x, scales, key));
     let of =
         |role| &after[kernel.buffers.iter().position(|b| b.role == role).expect("a buffer of that role")];
     let sums: Vec<f32> = of(BufferRole::PARTIAL_SUMS).iter().map(|&word| f32::from_bits(word)).collect();

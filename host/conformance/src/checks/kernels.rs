@@ -166,11 +166,13 @@ fn roles(text: &KernelText) -> Result<(), String> {
     }
     let mut seen = HashSet::new();
     for buffer in &text.buffers {
-        let mut known = NEEDED.iter().map(|(role, ..)| *role).chain([BufferRole::PARTIAL_SUMS]);
+        let mut known =
+            NEEDED.iter().map(|(role, ..)| *role).chain([BufferRole::PARTIAL_SUMS, BufferRole::STEP]);
         if !known.any(|role| role == buffer.role) || !seen.insert(buffer.role) {
             return Err(format!("the operation has no such buffer, or not twice: {buffer:?}"));
         }
-        let dtype = if buffer.role == BufferRole::STATISTICS { DType::U32 } else { DType::F32 };
+        let has_words = [BufferRole::STATISTICS, BufferRole::STEP].contains(&buffer.role);
+        let dtype = if has_words { DType::U32 } else { DType::F32 };
         if buffer.dtype != dtype {
             return Err(format!("elements are {dtype:?}, not those of {buffer:?}"));
         }

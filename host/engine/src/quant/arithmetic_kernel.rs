@@ -21,7 +21,8 @@ use super::{
 };
 use crate::{
     cube_parts::{INFINITY, MAGNITUDE, QUIET, UNITS, ascending, elements, ordered},
-    kernel_text::{cubes, upload},
+    host_words::{scale_pair, step_word},
+    kernel_text::cubes,
     zero_words::zero_words,
 };
 
@@ -50,7 +51,7 @@ pub(super) fn fake_quant(
         group,
         arithmetic.quantize == Operation::Divide,
     );
-    let one = upload::<burn_cubecl::CubeBackend>(&device, Shape::from([1, 2]), vec![1.0; 2]);
+    let one = scale_pair(&device, [1.0; 2], None);
     let plugin = params.format.plugin();
     let values = params.format.values();
     let own = OwnRounding::of(arithmetic.own, values).unwrap_or(OwnRounding::NONE);
@@ -68,6 +69,7 @@ pub(super) fn fake_quant(
             scaled.clone().into_buffer_arg(),
             rounded.into_buffer_arg(),
             inner.into_buffer_arg(),
+            step_word(&device, params.key.step).into_buffer_arg(),
             result.clone().into_buffer_arg(),
             count,
             key_words(&params.key),
@@ -133,6 +135,7 @@ fn round_otherwise(
     scaled: &[f32],
     rounded: &[f32],
     inner: &[f32],
+    step: &[u32],
     y: &mut [f32],
     elements: u32,
     key: Sequence<u32>,
@@ -140,7 +143,8 @@ fn round_otherwise(
 ) {
     let mut place = ABSOLUTE_POS;
     while place < elements as usize {
-        y[place] = own_rounded(scaled[place], rounded[place], inner[place], place as u32, &key, own);
+        let (x, near, toward) = (scaled[place], rounded[place], inner[place]);
+        y[place] = own_rounded(x, near, toward, place as u32, &key, step[0usize], own);
         place += CUBE_COUNT * (CUBE_DIM as usize);
     }
 }

@@ -115,7 +115,8 @@ pub trait CastOps: FakeQuantOps {
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         let _ = cast;
         params.format.set_fault(Diagnostic::run("this device does not compute a cast of the whole matrix"));
-        let plain = FakeQuantParams { scale: ScaleSource::ONE, ..FakeQuantParams::clone(&params) };
+        let plain =
+            FakeQuantParams { scale: ScaleSource::ONE, site: None, ..FakeQuantParams::clone(&params) };
         Self::scale_and_round(Self::float_mul_scalar(x, f32::NAN.into()), Arc::new(plain))
     }
 
@@ -192,7 +193,7 @@ pub(super) fn with_values(x: Tensor<2>, values: Tensor<2>) -> Tensor<2> {
 /// The scales that a site's scaling gives a matrix after this history, `[groups, 2]`, without a rotation.
 pub(super) fn arranged_scales(x: &Tensor<2>, site: &TensorQuantizer, history: &History) -> Tensor<2> {
     let arranged = site.arrangement().arranged::<Dispatch>(x.clone().into_dispatch());
-    Tensor::from_dispatch(fake_quant::scales::<Dispatch>(&arranged, site.scale(history)))
+    Tensor::from_dispatch(fake_quant::scales::<Dispatch>(&arranged, site.scale(history), None))
 }
 
 /// Rounds a matrix at these scales; scales and rotations of the parameters are ignored. No gradient passes.

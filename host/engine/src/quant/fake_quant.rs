@@ -9,10 +9,10 @@ use burn::backend::{
     Autodiff, Dispatch, Flex, TensorMetadata, autodiff::checkpoint::strategy::CheckpointStrategy,
     backend_extension, flex::FlexTensor, tensor::FloatTensor,
 };
-use burn::tensor::{Shape, Tensor, TensorData};
+use burn::tensor::{Shape, Tensor};
 
 use super::{
-    FakeQuantParams, PendingStats,
+    FakeQuantParams, PendingStats, SiteId,
     arrangement::TileOps,
     cpu::{self, Buffers},
     scale::{ScaleRule, ScaleSource, scale_pairs},
@@ -42,13 +42,17 @@ pub trait FakeQuantOps: TileOps {
     #[fusion(meta = scales_shape)]
     fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self>;
 
+    /// A scale and its inverse, `[1, 2]`, on the device of `x`. `site` is that of [`FakeQuantParams`].
+    #[fusion(meta = pair_shape)]
+    fn fixed_scale(x: FloatTensor<Self>, pair: [f32; 2], site: Option<SiteId>) -> FloatTensor<Self>;
+
     /// Values, scales, and the words and sums of the statistics, at the scales of the parameters.
     #[fusion(default)]
     fn scale_and_round(
         x: FloatTensor<Self>,
         params: Arc<FakeQuantParams>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        let scales = scales::<Self>(&x, params.scale);
+        let scales = scales::<Self>(&x, params.scale, params.site);
         let (values, words, sums) = Self::fake_quant(x, scales.clone(), params);
         (values, scales, words, sums)
     }
@@ -80,6 +84,12 @@ fn scales_shape(x: &TensorSpec, rule: &ScaleRule) -> TensorSpec {
     TensorSpec::new(Shape::from([elements / rule.group_len(elements), 2]), burn::tensor::DType::F32)
 }
 
+/// Shape of [`FakeQuantOps::fixed_scale`]'s result.
+#[cfg(feature = "gpu")]
+fn pair_shape(_: &TensorSpec, _: &[f32; 2], _: &Option<SiteId>) -> TensorSpec {
+    TensorSpec::new(Shape::from([1, 2]), burn::tensor::DType::F32)
+}
+
 /// A rounded tensor, its scales and the statistics of its rounding.
 #[derive(Debug)]
 pub struct FakeQuantOutput<const D: usize> {
@@ -101,7 +111,7 @@ pub fn fake_quant<const D: usize>(x: Tensor<D>, params: FakeQuantParams) -> Fake
 /// The scales of `x`: `[groups, 2]`, scale and inverse.
 #[must_use]
 pub fn scales_of<const D: usize>(x: &Tensor<D>, source: ScaleSource) -> Tensor<2> {
-    Tensor::from_dispatch(scales::<Dispatch>(&x.clone().into_dispatch(), source))
+    Tensor::from_dispatch(scales::<Dispatch>(&x.clone().into_dispatch(), source, None))
 }
 
 /// Rounds `x` at these scales, `[groups, 2]`; the scales of the parameters are ignored.
@@ -120,12 +130,14 @@ pub fn fake_quant_at<const D: usize>(
     FakeQuantOutput { values: Tensor::from_dispatch(values), scales: Tensor::from_dispatch(scales), stats }
 }
 
-/// The scales of `x`: `[groups, 2]`.
-pub(super) fn scales<B: FakeQuantOps>(x: &FloatTensor<B>, source: ScaleSource) -> FloatTensor<B> {
+/// The scales of `x`: `[groups, 2]`. `site` is that of [`FakeQuantParams`].
+pub(super) fn scales<B: FakeQuantOps>(
+    x: &FloatTensor<B>,
+    source: ScaleSource,
+    site: Option<SiteId>,
+) -> FloatTensor<B> {
     match source {
-        ScaleSource::Fixed(scales) => {
-            B::float_from_data(TensorData::new(scales.to_vec(), [1, 2]), &x.device())
-        }
+        ScaleSource::Fixed(pair) => B::fixed_scale(x.clone(), pair, site),
         ScaleSource::Dynamic(rule) => B::scales(x.clone(), rule),
     }
 }
@@ -148,6 +160,10 @@ impl FakeQuantOps for Flex {
         let scales = cpu::dynamic_scales(elements(&x), &rule);
         let shape = Shape::from([scales.len(), 2]);
         from_elements(scales.into_flattened(), shape)
+    }
+
+    fn fixed_scale(_: FloatTensor<Self>, pair: [f32; 2], _: Option<SiteId>) -> FloatTensor<Self> {
+        from_elements(pair.to_vec(), Shape::from([1, 2]))
     }
 
     fn scale_and_round(
@@ -190,5 +206,9 @@ impl<B: FakeQuantOps, C: CheckpointStrategy> FakeQuantOps for Autodiff<B, C> {
 
     fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self> {
         <Self as burn::backend::AutodiffBackend>::from_inner(B::scales(x.into_primitive(), rule))
+    }
+
+    fn fixed_scale(x: FloatTensor<Self>, pair: [f32; 2], site: Option<SiteId>) -> FloatTensor<Self> {
+        <Self as burn::backend::AutodiffBackend>::from_inner(B::fixed_scale(x.into_primitive(), pair, site))
     }
 }

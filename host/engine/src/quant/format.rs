@@ -147,6 +147,12 @@ impl DeviceFormat {
         self.kernels.as_ref()
     }
 
+    /// True if kernels that round stochastically read the step of their key from memory.
+    #[cfg(feature = "gpu")]
+    pub(super) fn reads_step(&self) -> bool {
+        self.kernels.as_ref().is_some_and(|kernels| kernels.read_step(&self.plugin))
+    }
+
     /// Lengths of the statistics of a call over `elements` elements: words and sums.
     #[cfg(feature = "gpu")]
     pub(super) fn statistics_shape(&self, elements: usize) -> [usize; 2] {

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use super::{code_table::CodeTable, table_kernel::TableRounding};
 use crate::{
     device::ComputeDevice,
+    host_words::step_word,
     kernel_text::{PluginKernel, cubes, target},
     zero_words::zero_words,
 };
@@ -112,6 +113,17 @@ impl FormatKernels {
         }
     }
 
+    /// True if stochastic kernels read the step of their key from memory, so that replays draw other bits.
+    pub(super) fn read_step(&self, plugin: &FormatPlugin) -> bool {
+        let op = KernelOp::FAKE_QUANT.with_rounding(Rounding::STOCHASTIC);
+        match &self.rounding {
+            KernelSource::Texts(texts) => {
+                texts.get(plugin, op, 1).is_ok_and(|kernel| kernel.has(BufferRole::STEP))
+            }
+            KernelSource::Table(_) => true,
+        }
+    }
+
     /// The table that finds the codes of rounded values, if there is one.
     pub(super) fn code_table(&self) -> Option<&CodeTable> {
         self.codes.as_ref()
@@ -184,12 +196,14 @@ impl KernelTexts {
         let y = like(x.shape(), DType::F32);
         let sums = like(Shape::from([sums]), DType::F32);
         let words = zero_words(&device, words);
+        let step = kernel.has(BufferRole::STEP).then(|| step_word(&device, random.step));
         let buffer = |wanted: &KernelBuffer| match wanted.role {
             BufferRole::SOURCE => Some(x),
             BufferRole::DESTINATION => Some(&y),
             BufferRole::SCALES => Some(scales),
             BufferRole::STATISTICS => Some(&words),
             BufferRole::PARTIAL_SUMS => Some(&sums),
+            BufferRole::STEP => step.as_ref(),
             _ => None,
         };
         kernel.launch(&client, cubes(elements), &launch_scalars(random, group as u32), buffer)?;

@@ -10,7 +10,7 @@ use burn::tensor::Shape;
 use burn_cubecl::{CubeBackend, CubeDevice, kernel::into_contiguous, tensor::CubeTensor};
 
 use super::{
-    DeviceFormat, FakeQuantParams, Rotation, ScaleRule, arithmetic_kernel,
+    DeviceFormat, FakeQuantParams, Rotation, ScaleRule, SiteId, arithmetic_kernel,
     cast::CastOps,
     cpu::{self, Buffers},
     fake_quant::{FakeQuantOps, fake_quant},
@@ -21,6 +21,7 @@ use super::{
 use crate::{
     device::ComputeDevice,
     device_faults,
+    host_words::scale_pair,
     kernel_text::{download, upload},
     tensor,
 };
@@ -58,6 +59,10 @@ impl FakeQuantOps for CubeBackend {
             }
             Err(error) => failed(&device, shape, &params, &error),
         }
+    }
+
+    fn fixed_scale(x: FloatTensor<Self>, pair: [f32; 2], site: Option<SiteId>) -> FloatTensor<Self> {
+        scale_pair(&x.device(), pair, site)
     }
 
     fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self> {

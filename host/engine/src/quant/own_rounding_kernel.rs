@@ -72,11 +72,11 @@ impl OwnRounding {
     }
 }
 
-/// The words of a key: seed, step, tensor and offset, low words first.
+/// The words of a key without its step: seed, tensor and offset, low words first.
 pub(super) fn key_words(key: &RandomKey) -> SequenceArg<u32> {
     let words = |x: u64| [x as u32, (x >> 32) as u32];
     let ([s0, s1], [o0, o1]) = (words(key.seed), words(key.offset));
-    [s0, s1, key.step as u32, key.tensor as u32, o0, o1].into_iter().collect()
+    [s0, s1, key.tensor as u32, o0, o1].into_iter().collect()
 }
 
 /// The rounded element, from the scaled one, that of the format, and the value toward zero if ties are decided.
@@ -87,6 +87,7 @@ pub(super) fn own_rounded(
     inner: f32,
     position: u32,
     key: &Sequence<u32>,
+    key_step: u32,
     #[comptime] own: OwnRounding,
 ) -> f32 {
     if comptime!(own.decides_ties()) {
@@ -101,7 +102,7 @@ pub(super) fn own_rounded(
         let step = max(floor_log2(max(size, 1u32)), own.emin) - comptime!(own.significand_bits as i32);
         let largest = select((bits & SIGN) != 0u32, own.largest[0], own.largest[1]);
         let stays = low >= largest || low == size || size >= INFINITY;
-        let up = goes_up(size, step, random_word(position, key), own) && !stays;
+        let up = goes_up(size, step, random_word(position, key, key_step), own) && !stays;
         let count = f32::reinterpret(product(low, exp2(-step))) + 1.0f32;
         let above = product(u32::reinterpret(count), exp2(step)) | (bits & SIGN);
         select(up, f32::reinterpret(above), rounded)
@@ -137,16 +138,17 @@ fn goes_up(size: u32, step: i32, word: u32, #[comptime] own: OwnRounding) -> boo
     whole + (word >> comptime!(32 - own.bits)) >= comptime!(1u32 << own.bits)
 }
 
-/// The random word of an element: Philox4x32-10, as [`altgrad_plugin_api::random`] defines it.
+/// The random word of an element: Philox4x32-10, as [`altgrad_plugin_api::random`] defines it. `key` are the words of
+/// [`key_words`].
 #[cube]
-pub(super) fn random_word(position: u32, key: &Sequence<u32>) -> u32 {
-    let offset = key[4];
+pub(super) fn random_word(position: u32, key: &Sequence<u32>, step: u32) -> u32 {
+    let offset = key[3];
     let low = offset + position;
-    let high = key[5] + u32::cast_from(low < offset);
+    let high = key[4] + u32::cast_from(low < offset);
     let mut c0 = (low >> 2u32) | (high << 30u32);
     let mut c1 = high >> 2u32;
-    let mut c2 = key[2];
-    let mut c3 = key[3];
+    let mut c2 = step;
+    let mut c3 = key[2];
     let mut k0 = key[0];
     let mut k1 = key[1];
     for _ in 0..10u32 {

@@ -6,7 +6,7 @@ use altgrad_casts::{Operation, Rounding as CastRounding};
 use altgrad_config::SteChoice;
 use altgrad_plugin_api::{RandomKey, Rounding, ValueGrid};
 
-use super::{CountedBy, DeviceFormat, HistogramCollector, ScaleSource};
+use super::{CountedBy, DeviceFormat, HistogramCollector, ScaleSource, SiteId};
 #[cfg(feature = "gpu")]
 use super::{own_rounding_kernel::OwnRounding, tally};
 
@@ -56,6 +56,8 @@ pub struct FakeQuantParams {
     pub key: RandomKey,
     /// The source of scales.
     pub scale: ScaleSource,
+    /// The number of the site whose fixed scale changes from step to step.
+    pub site: Option<SiteId>,
     /// The application of scales and the rounding of ties, where they differ from the format's own.
     pub arithmetic: Arithmetic,
     /// The straight-through estimator of the gradient.
@@ -96,6 +98,7 @@ impl FakeQuantParams {
             rounding: Rounding::NEAREST_EVEN,
             key: RandomKey::default(),
             scale: ScaleSource::ONE,
+            site: None,
             arithmetic: Arithmetic::default(),
             ste: SteChoice::Identity,
             padding_elements: 0,

@@ -3,14 +3,20 @@
 
 #![allow(missing_docs, reason = "the macro adds a module to each function")]
 
+use altgrad_casts::{SIGNS_OFFSET, Signs};
+use altgrad_plugin_api::RandomKey;
 use burn::backend::TensorMetadata as _;
-use burn::tensor::DType;
+use burn::tensor::{DType, Shape};
 use burn_cubecl::{kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
 use cubecl::prelude::*;
 
-use super::Rotation;
+use super::{
+    Rotation,
+    own_rounding_kernel::{key_words, random_word},
+};
 use crate::{
     cube_parts::{INFINITY, MAGNITUDE, QUIET, UNITS, elements},
+    host_words::step_word,
     kernel_text::cubes,
 };
 
@@ -22,47 +28,67 @@ pub(super) fn rotate(x: CubeTensor, rotation: Rotation, back: bool) -> CubeTenso
     let Rotation { hadamard, key } = rotation;
     let x = into_contiguous(x);
     let y = empty_device_contiguous_dtype(x.client.clone(), x.device(), x.shape(), DType::F32);
+    let is_random = hadamard.signs == Signs::Seed;
     let mut words = [0u32; SIGN_WORDS];
-    for (index, sign) in hadamard.signs(&key).into_iter().enumerate() {
-        words[index / 32] |= u32::from(sign < 0.0) << (index % 32);
+    if !is_random {
+        for (index, sign) in hadamard.signs(&key).into_iter().enumerate() {
+            words[index / 32] |= u32::from(sign < 0.0) << (index % 32);
+        }
     }
+    let step = if is_random {
+        step_word(&x.device(), key.step)
+    } else {
+        empty_device_contiguous_dtype(x.client.clone(), x.device(), Shape::from([1]), DType::F32)
+    };
     let (client, elements) = (x.client.clone(), elements(&x));
     rotate_tiles::launch(
         &client,
         CubeCount::new_1d(cubes(elements as usize) as u32),
         CubeDim::new_1d(UNITS),
         x.into_buffer_arg(),
+        step.into_buffer_arg(),
         y.clone().into_buffer_arg(),
         elements,
         words.into_iter().collect(),
+        key_words(&RandomKey { offset: SIGNS_OFFSET, ..key }),
         hadamard.factor(),
         hadamard.size as u32,
         hadamard.to_bf16 && !back,
         back,
+        is_random,
     );
     y
 }
 
-/// A cube transforms as many elements at once as it has units, which are whole tiles.
+/// A cube transforms as many elements at once as it has units, which are whole tiles. Signs are bits of `signs`, or
+/// random: the lowest bits of words of `key`.
 #[cube(launch)]
 fn rotate_tiles(
     x: &[f32],
+    step: &[u32],
     y: &mut [f32],
     elements: u32,
     signs: Sequence<u32>,
+    key: Sequence<u32>,
     factor: f32,
     #[comptime] size: u32,
     #[comptime] to_bf16: bool,
     #[comptime] back: bool,
+    #[comptime] is_random: bool,
 ) {
     let mut values = Shared::<[f32]>::new_slice(comptime!(UNITS as usize));
     let place = UNIT_POS % size;
-    let mut word = 0u32;
-    #[unroll]
-    for i in 0..SIGN_WORDS {
-        word = select(place / 32u32 == comptime!(i as u32), signs[i], word);
+    let mut bit = 0u32;
+    if comptime!(is_random) {
+        bit = random_word(place, &key, step[0usize]);
+    } else {
+        #[unroll]
+        for i in 0..SIGN_WORDS {
+            let word = signs[i] >> (place % 32u32);
+            bit = select(place / 32u32 == comptime!(i as u32), word, bit);
+        }
     }
-    let sign = select(((word >> (place % 32u32)) & 1u32) == 1u32, -1.0f32, 1.0f32);
+    let sign = select((bit & 1u32) == 1u32, -1.0f32, 1.0f32);
     let mut first = CUBE_POS as u32 * UNITS;
     while first < elements {
         let position = first + UNIT_POS;

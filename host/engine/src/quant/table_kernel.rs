@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     cube_parts::{INFINITY, MAGNITUDE, SIGN, UNITS, ascending, elements, ordered},
+    host_words::step_word,
     kernel_text::{cubes, upload},
 };
 
@@ -72,6 +73,7 @@ impl TableRounding {
             CubeDim::new_1d(UNITS),
             scaled.clone().into_buffer_arg(),
             words.into_buffer_arg(),
+            step_word(&scaled.device(), key.step).into_buffer_arg(),
             y.clone().into_buffer_arg(),
             count,
             points as u32 - 1,
@@ -101,6 +103,7 @@ fn words(table: &Tabulated, rounding: Rounding) -> Result<Vec<u32>, PluginError>
 fn round_to_table(
     scaled: &[f32],
     words: &[u32],
+    step: &[u32],
     y: &mut [f32],
     elements: u32,
     last: u32,
@@ -127,7 +130,7 @@ fn round_to_table(
         let mut value = words[(first + place) as usize];
         if comptime!(is_random) {
             let above = words[(first + min(place + 1u32, last)) as usize];
-            let word = random_word(position as u32, &key);
+            let word = random_word(position as u32, &key, step[0usize]);
             let inside = place < last && size < INFINITY;
             let up = goes_up(x, f32::reinterpret(value), f32::reinterpret(above), word);
             value = select(inside && up, above, value);

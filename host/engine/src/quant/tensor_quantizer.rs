@@ -150,6 +150,7 @@ impl TensorQuantizer {
             rounding: self.rounding,
             key,
             scale: self.scale(history),
+            site: None,
             arithmetic: self.arithmetic,
             ste: self.ste,
             padding_elements: 0,
@@ -218,7 +219,7 @@ impl TensorQuantizer {
     }
 
     /// Elements that share a scale, if not the whole tensor does.
-    fn group(&self) -> Option<usize> {
+    pub(super) fn group(&self) -> Option<usize> {
         match self.scaling {
             Scaling::Dynamic(rule)
             | Scaling::Stored { rule, .. }

@@ -403,7 +403,7 @@ impl CKernel {
 
 fn buffer(&[role, access]: &[u32; 2]) -> KernelBuffer {
     let role = BufferRole(role);
-    let words = role == BufferRole::STATISTICS;
+    let words = [BufferRole::STATISTICS, BufferRole::STEP].contains(&role);
     let dtype = if words { DType::U32 } else { DType::F32 };
     KernelBuffer { role, index: 0, dtype, reads: access & 1 != 0, writes: access & 2 != 0 }
 }
