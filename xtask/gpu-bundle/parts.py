@@ -10,9 +10,12 @@ import machine
 from processes import PartFailed, PartSkipped
 
 SIZES = ["tiny", "seed", "gpt2"]
-# What follows an `@` computes the products instead of the host's own kernels.
+# What follows an `@` is asked for by the variable below: the library for products, recorded passes.
 CASES = ["fp32", "fp32+metrics", "bf16", "E5M2", "E5M2+metrics", "recipe:mxfp8", "recipe:nvfp4", "hybrid+metrics", "E5M2+metrics+shadow"]
 CASES += [f"{case}@cublaslt" for case in ("fp32", "bf16", "E5M2+metrics", "recipe:mxfp8", "recipe:nvfp4")]
+CASES += [f"{case}@graphs" for case in ("fp32", "bf16", "E5M2+metrics", "recipe:mxfp8", "recipe:nvfp4")]
+CASES += ["bf16@cublaslt@graphs"]
+VARIABLES = {"cublaslt": ("ALTGRAD_BLAS", "cublaslt"), "graphs": ("ALTGRAD_GRAPHS", "on")}
 TESTS = ["devices", "gpu"]
 # Tests at a time: most of their time goes to processes that compile kernels on one core.
 AT_ONCE = 8
@@ -77,21 +80,21 @@ def compare(bundle):
 
 def times(bundle, part, size, case, other):
     """The report of the host's benchmark."""
-    options, (own, _, blas) = bundle.options, case.partition("@")
+    options, (own, *asked) = bundle.options, case.split("@")
     command = [bundle.host, "bench", "--json", "--device", options.device, "--size", size, "--case", own]
     command += ["--steps", options.steps, "--warmup", options.warmup]
     command += ["--turns", 1, "--compare-with", other] if other else []
-    report = json.loads(called(part, command, {"ALTGRAD_BLAS": blas} if blas else None))
+    report = json.loads(called(part, command, dict(VARIABLES[what] for what in asked)))
     report["cases"][0]["case"] = case
     return {**report, "gpu_after": machine.gpu()}
 
 
 def called(part, command, variables):
-    """The output of a host that must succeed, and use the library for products that `variables` asks for."""
+    """The output of a host that must succeed, and use what `variables` asks for."""
     out, said = part.call(command, variables)
     if "libcublasLt cannot be loaded" in said:
         raise PartSkipped("libcublasLt cannot be loaded")
-    if "is not computed by cuBLASLt" in said:
+    if any(failure in said for failure in ("is not computed by cuBLASLt", "ALTGRAD_GRAPHS=on has no effect")):
         raise PartFailed(said.strip()[-500:])
     return out
 
@@ -140,9 +143,10 @@ def first_line(lines):
 
 
 def resume(bundle):
-    """Runs that are killed and resumed, with and without master weights, and with products by cuBLASLt."""
+    """Runs that are killed and resumed: with and without master weights, with products by cuBLASLt, with graphs."""
     stored = ["--set", 'quant.master_weights="none"']
-    runs = {"": ([], None), " without master weights": (stored, None), " with cuBLASLt": ([], {"ALTGRAD_BLAS": "cublaslt"})}
+    runs = {"": ([], None), " without master weights": (stored, None), " with cuBLASLt": ([], dict([VARIABLES["cublaslt"]]))}
+    runs[" with graphs"] = ([], dict([VARIABLES["graphs"]]))
     for name, (more, variables) in runs.items():
         limited(bundle, f"kill and resume{name}", RESUME, lambda part: kill_and_resume(bundle, part, more, variables))
 

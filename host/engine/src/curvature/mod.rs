@@ -81,7 +81,7 @@ pub fn measure(
     batches: &[Batch],
     spec: &CurvatureSpec,
 ) -> Result<Curvature, Diagnostic> {
-    let model = TrainModel { gpt: gpt.clone(), dropout: 0.0, z_loss: 0.0, seed: 0 };
+    let model = TrainModel::new(gpt.clone());
     let ranges = ranges(params);
     let weights = params.read()?.concat();
 

@@ -69,7 +69,7 @@ fn loss(evaluator: &Evaluator, weights: &[f32], batches: &[Batch]) -> f64 {
 /// The whole Hessian, column by column, from differences of gradients along single weights.
 fn dense(evaluator: &Evaluator) -> Vec<Vec<f64>> {
     let batches: Vec<Batch> = evaluator.batches.sample(SAMPLE.0, SAMPLE.1).collect::<Result<_, _>>().unwrap();
-    let model = TrainModel { gpt: evaluator.gpt.clone(), dropout: 0.0, z_loss: 0.0, seed: 0 };
+    let model = TrainModel::new(evaluator.gpt.clone());
     let weights = evaluator.params.read().unwrap().concat();
     let h = 1.0 / 1024.0f32;
     let column = |index: usize| -> Vec<f64> {

@@ -129,8 +129,7 @@ impl<'a> Replay<'a> {
         let optimizer = OptimizerState::new(groups, &layout, &quant.plan)?;
         let values = values.into_iter().map(|values| tensor::flat(values, &device.tensors)).collect();
         let params = Params { layout, values };
-        let model =
-            TrainModel { gpt: Gpt { shape, gelu: GeluChoice::Erf }, dropout: 0.0, z_loss: 0.0, seed: 0 };
+        let model = TrainModel::new(Gpt { shape, gelu: GeluChoice::Erf });
         let state = TrainState::new(params, quant, optimizer);
         let batches = Batches::new(corpus, 0, config.batch_size, config.block_size);
         Ok(Self { recording, model, state, batches })

@@ -40,6 +40,12 @@ pub trait DeviceFunction: Debug + Send + Sync + 'static {
     /// operation is not `tracked`.
     fn forward(&self, inputs: [CubeTensor; 3], outputs: [CubeTensor; 2], tracked: bool);
 
+    /// True if the saved tensor becomes the gradient of the first input, the only one that has one: `backward` then
+    /// writes it in place, in the first of its destinations.
+    fn saves_gradient(&self) -> bool {
+        false
+    }
+
     /// Writes the gradients of the inputs that it uses, from the gradient of the result.
     fn backward(&self, inputs: [CubeTensor; 3], saved: CubeTensor, grad: CubeTensor, to: [CubeTensor; 3]);
 }
@@ -141,7 +147,15 @@ impl DeviceOps for CubeBackend {
         function: Arc<dyn DeviceFunction>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         let shapes = [a.shape(), b.shape(), c.shape()];
-        let to = gradient_shapes(&*function, shapes.each_ref()).map(|shape| empty(&a, shape));
+        let [first, others @ ..] = gradient_shapes(&*function, shapes.each_ref());
+        let (saved, first) = if function.saves_gradient() {
+            let own = if saved.can_mut() { saved } else { saved.copy() };
+            (own.clone(), own)
+        } else {
+            (saved, empty(&a, first))
+        };
+        let [second, third] = others.map(|shape| empty(&a, shape));
+        let to = [first, second, third];
         function.backward(used([a, b, c], &*function), saved, into_contiguous(grad), to.clone());
         let [a, b, c] = to;
         (a, b, c)

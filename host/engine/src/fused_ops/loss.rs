@@ -1,11 +1,11 @@
 //! Mean cross-entropy of logits and targets.
 
 use burn::backend::flex::FlexTensor;
-use burn::tensor::{Int, Tensor, TensorData, activation};
 #[cfg(feature = "gpu")]
-use burn::{backend::TensorMetadata as _, tensor::Shape};
+use burn::tensor::Shape;
+use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 #[cfg(feature = "gpu")]
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
+use burn_cubecl::tensor::CubeTensor;
 use rayon::prelude::*;
 
 #[cfg(feature = "gpu")]
@@ -18,7 +18,7 @@ use super::{
     loops,
 };
 #[cfg(feature = "gpu")]
-use crate::kernel_text::upload;
+use crate::tensor;
 use crate::{
     tensor::{
         cpu::{elements, flat, from_elements, into_unique, zeros},
@@ -27,18 +27,64 @@ use crate::{
     trace::TraceScope,
 };
 
+/// The target of each row of logits.
+#[derive(Debug, Clone, Copy)]
+pub struct Targets<'a> {
+    /// Token ids.
+    pub ids: &'a [i32],
+    /// The same on a GPU, if they are there already.
+    pub tensors: Option<&'a TargetTensors>,
+}
+
+/// Targets on a GPU, outside of any autodiff graph.
+#[derive(Debug, Clone)]
+pub struct TargetTensors {
+    /// The bits of the ids, `[rows]`.
+    pub bits: Tensor<1>,
+    /// The ids, `[rows, 1]`.
+    pub ids: Tensor<2, Int>,
+}
+
+impl<'a> From<&'a [i32]> for Targets<'a> {
+    /// On the host.
+    fn from(ids: &'a [i32]) -> Self {
+        Self { ids, tensors: None }
+    }
+}
+
+impl Targets<'_> {
+    /// The bits of the ids on a device, `[rows]`.
+    #[cfg(feature = "gpu")]
+    fn bits(&self, device: &Device) -> Tensor<1> {
+        match self.tensors {
+            Some(TargetTensors { bits, .. }) if device.is_autodiff() => Tensor::from_inner(bits.clone()),
+            Some(TargetTensors { bits, .. }) => bits.clone(),
+            None => tensor::flat(self.ids.iter().map(|id| f32::from_bits(*id as u32)).collect(), device),
+        }
+    }
+
+    /// The ids on a device, `[rows, 1]`.
+    pub(super) fn ids(&self, device: &Device) -> Tensor<2, Int> {
+        match self.tensors {
+            Some(TargetTensors { ids, .. }) if device.is_autodiff() => Tensor::from_inner(ids.clone()),
+            Some(TargetTensors { ids, .. }) => ids.clone(),
+            None => Tensor::from_data(TensorData::new(self.ids.to_vec(), [self.ids.len(), 1]), device),
+        }
+    }
+}
+
 /// Mean of `-log softmax(logits)[target]`, nats: `[1]`. Shapes: logits `[rows, vocab]`, one target per row. Records
 /// the logarithms.
 #[must_use]
-pub fn cross_entropy(logits: Tensor<2>, targets: &[i32], scope: TraceScope<'_>) -> Tensor<1> {
-    let shape = logits.dims();
-    let function =
-        || CrossEntropy { targets: targets.iter().map(|&target| target as usize).collect(), shape };
+pub fn cross_entropy(logits: Tensor<2>, targets: Targets<'_>, scope: TraceScope<'_>) -> Tensor<1> {
+    let (shape, ids) = (logits.dims(), targets.ids);
+    let function = || CrossEntropy { targets: ids.iter().map(|&target| target as usize).collect(), shape };
     if !is_available(&logits.device()) {
         // A trace records the gradient of the logarithms, which the kernels do not have.
         #[cfg(feature = "gpu")]
         if !scope.is_on() {
-            return device::apply(logits, [None, None], function());
+            let targets = targets.bits(&logits.device());
+            return device::apply(logits, [Some(targets), None], function());
         }
         return reference(logits, targets, scope);
     }
@@ -57,10 +103,9 @@ pub(super) fn log_softmax(logits: Tensor<2>) -> Tensor<2> {
 }
 
 /// The same as a chain of tensor operations.
-fn reference(logits: Tensor<2>, targets: &[i32], scope: TraceScope<'_>) -> Tensor<1> {
-    let (device, rows) = (logits.device(), targets.len());
+fn reference(logits: Tensor<2>, targets: Targets<'_>, scope: TraceScope<'_>) -> Tensor<1> {
+    let targets = targets.ids(&logits.device());
     let log_probs = scope.observe("log_softmax", activation::log_softmax(logits, 1));
-    let targets = Tensor::<2, Int>::from_data(TensorData::new(targets.to_vec(), [rows, 1]), &device);
     log_probs.gather(1, targets).mean().neg()
 }
 
@@ -131,10 +176,11 @@ impl CpuFunction for CrossEntropy {
     }
 }
 
+/// The second input are the bits of the targets; their gradient has no meaning.
 #[cfg(feature = "gpu")]
 impl DeviceFunction for CrossEntropy {
     fn inputs(&self) -> usize {
-        1
+        2
     }
 
     fn reads_padded_rows(&self) -> bool {
@@ -146,14 +192,16 @@ impl DeviceFunction for CrossEntropy {
     }
 
     /// Saves the gradient, because the exponentials are known here.
-    fn forward(&self, [logits, ..]: [CubeTensor; 3], outputs: [CubeTensor; 2], tracked: bool) {
-        let ids: Vec<f32> = self.targets.iter().map(|&target| f32::from_bits(target as u32)).collect();
-        let targets = upload::<CubeBackend>(&logits.device(), Shape::from([ids.len()]), ids);
+    fn forward(&self, [logits, targets, _]: [CubeTensor; 3], outputs: [CubeTensor; 2], tracked: bool) {
         loss_kernel::cross_entropy(logits, targets, outputs, tracked);
     }
 
-    fn backward(&self, _: [CubeTensor; 3], saved: CubeTensor, grad: CubeTensor, [to, ..]: [CubeTensor; 3]) {
-        loss_kernel::multiply(saved, grad, to);
+    fn saves_gradient(&self) -> bool {
+        true
+    }
+
+    fn backward(&self, _: [CubeTensor; 3], _: CubeTensor, grad: CubeTensor, [to, ..]: [CubeTensor; 3]) {
+        loss_kernel::multiply(to, grad);
     }
 }
 
@@ -192,9 +240,9 @@ mod tests {
         for [rows, vocab] in [[1, 1], [3, 5], [70, 300], [2, 40_000]] {
             let logits: Vec<f32> = numbers(1, rows * vocab).into_iter().map(|x| 8.0 * x).collect();
             let targets: Vec<i32> = (0..rows).map(|row| (row * 7919 % vocab) as i32).collect();
-            let of = |op: fn(Tensor<2>, &[i32], TraceScope<'_>) -> Tensor<1>| {
+            let of = |op: fn(Tensor<2>, Targets<'_>, TraceScope<'_>) -> Tensor<1>| {
                 let targets = targets.clone();
-                move |[x]: [Tensor<1>; 1]| op(x.reshape([rows, vocab]), &targets, TraceScope::OFF)
+                move |[x]: [Tensor<1>; 1]| op(x.reshape([rows, vocab]), targets[..].into(), TraceScope::OFF)
             };
             compare(&[logits], 3e-6, of(cross_entropy), of(reference));
         }

@@ -2,12 +2,13 @@
 //! normaliser. It keeps Z near 1 and so the logits from drifting.
 
 use burn::backend::flex::FlexTensor;
-use burn::tensor::{Int, Tensor, TensorData, activation};
+use burn::tensor::{Tensor, activation};
 use rayon::prelude::*;
 
 use super::{
     function::{CHUNK, CpuFunction, SavedTensors, apply, is_available},
-    loops, loss,
+    loops,
+    loss::{self, Targets},
 };
 use crate::{
     tensor::{
@@ -29,10 +30,15 @@ pub struct Objective {
 /// The objective of logits. Shapes: logits `[rows, vocab]`, one target per row. Records the logarithms and both
 /// results.
 #[must_use]
-pub fn objective(logits: Tensor<2>, targets: &[i32], coefficient: f64, scope: TraceScope<'_>) -> Objective {
+pub fn objective(
+    logits: Tensor<2>,
+    targets: Targets<'_>,
+    coefficient: f64,
+    scope: TraceScope<'_>,
+) -> Objective {
     scope.record_with("log_softmax", || loss::log_softmax(untracked(logits.clone())));
     let objective = if is_available(&logits.device()) {
-        let targets = targets.iter().map(|&target| target as usize).collect();
+        let targets = targets.ids.iter().map(|&target| target as usize).collect();
         let both: Tensor<1> = apply(logits, [None, None], ZLoss { targets, coefficient: coefficient as f32 });
         Objective { value: both.clone().narrow(0, 0, 1), loss: untracked(both.narrow(0, 1, 1)) }
     } else {
@@ -45,9 +51,8 @@ pub fn objective(logits: Tensor<2>, targets: &[i32], coefficient: f64, scope: Tr
 
 /// The same as a chain of tensor operations. `log Z` is the largest logit and the logarithm of the sum of exponentials
 /// below it.
-fn reference(logits: Tensor<2>, targets: &[i32], coefficient: f64) -> Objective {
-    let targets =
-        Tensor::<2, Int>::from_data(TensorData::new(targets.to_vec(), [targets.len(), 1]), &logits.device());
+fn reference(logits: Tensor<2>, targets: Targets<'_>, coefficient: f64) -> Objective {
+    let targets = targets.ids(&logits.device());
     let top = logits.clone().detach().set_require_grad(false).max_dim(1);
     let log_z = (logits.clone() - top.clone()).exp().sum_dim(1).log() + top;
     let loss = activation::log_softmax(logits, 1).gather(1, targets).mean().neg();
@@ -104,8 +109,8 @@ mod tests {
                 let targets = targets.clone();
                 move |[x]: [Tensor<1>; 1]| op(x.reshape([rows, vocab]), &targets).value
             };
-            let op = |x: Tensor<2>, targets: &[i32]| objective(x, targets, 0.1, TraceScope::OFF);
-            compare(&[logits], 3e-6, of(op), of(|x, targets| reference(x, targets, 0.1)));
+            let op = |x: Tensor<2>, targets: &[i32]| objective(x, targets.into(), 0.1, TraceScope::OFF);
+            compare(&[logits], 3e-6, of(op), of(|x, targets| reference(x, targets.into(), 0.1)));
         }
     }
 
@@ -115,7 +120,7 @@ mod tests {
         let device = ComputeDevice::cpu().tensors;
         for logit in [0.0, -3.0, 40.0] {
             let logits = crate::tensor::flat(vec![logit; 8], &device).reshape([2, 4]);
-            let Objective { value, loss } = objective(logits, &[1, 2], 1e-2, TraceScope::OFF);
+            let Objective { value, loss } = objective(logits, [1, 2][..].into(), 1e-2, TraceScope::OFF);
             let (value, loss) = (read_f32(value).unwrap()[0], read_f32(loss).unwrap()[0]);
             let log_z = f64::from(logit) + 4f64.ln();
             assert!((f64::from(loss) - 4f64.ln()).abs() < 1e-6, "{loss}");

@@ -5,13 +5,14 @@
 //! and gradients. The same code trains (parameters tracked) and evaluates (not tracked).
 
 use altgrad_config::{GeluChoice, MlpChoice, PrecisionChoice};
-use altgrad_data::Batch;
-use burn::tensor::{Device, Int, Tensor, TensorData, activation, module};
+use burn::tensor::{Tensor, activation, module};
 
 use super::{
     forward::Forward,
     layout::{Affine, BlockLayout, GptShape, ParamId},
-    mlp, norms, positions,
+    mlp,
+    model_batch::ModelBatch,
+    norms, positions,
 };
 use crate::{
     fused_ops::{
@@ -35,7 +36,7 @@ pub struct Gpt {
 impl Gpt {
     /// Mean next-token cross-entropy of a batch, nats: `[1]`. `gradient` is its gradient, if there is a backward pass.
     #[must_use]
-    pub fn loss(&self, pass: &Forward<'_>, batch: &Batch, gradient: f32) -> Tensor<1> {
+    pub fn loss(&self, pass: &Forward<'_>, batch: &ModelBatch, gradient: f32) -> Tensor<1> {
         let x = self.hidden(pass, batch);
         let [batch_size, block, width] = x.dims();
         let (head, rows) = (pass.head(), batch_size * block);
@@ -48,38 +49,38 @@ impl Gpt {
             if !pass.quant.casts_backward(head.weight) && fused_ops::is_available(&x.device()) {
                 let (x, weight) = pass.quant.operands(head.weight, x, weight, pass.micro_batch, off);
                 let bf16 = (pass.quant.precision() == PrecisionChoice::Bf16).then_some(gradient);
-                return fused_ops::lm_head::cross_entropy(x.values, weight.values, &batch.targets, bf16);
+                return fused_ops::lm_head::cross_entropy(x.values, weight.values, batch.targets().ids, bf16);
             }
             // Without a reshape, which copies rows that a device has padded.
             pass.quant.linear(head.weight, x, weight, pass.micro_batch, off)
         };
         let scope = TraceScope::new(pass.trace, "loss");
-        let loss = fused_ops::loss::cross_entropy(logits, &batch.targets, scope);
+        let loss = fused_ops::loss::cross_entropy(logits, batch.targets(), scope);
         scope.record("cross-entropy", &loss);
         loss
     }
 
     /// The objective of training: the loss plus z-loss times its coefficient. `gradient` is its gradient.
     #[must_use]
-    pub fn objective(&self, pass: &Forward<'_>, batch: &Batch, z_loss: f64, gradient: f32) -> Objective {
+    pub fn objective(&self, pass: &Forward<'_>, batch: &ModelBatch, z_loss: f64, gradient: f32) -> Objective {
         if z_loss == 0.0 {
             let loss = self.loss(pass, batch, gradient);
             return Objective { loss: untracked(loss.clone()), value: loss };
         }
-        let rows = batch.targets.len();
-        let logits = self.logits(pass, batch).reshape([rows, self.shape.vocab]);
-        z_loss::objective(logits, &batch.targets, z_loss, TraceScope::new(pass.trace, "loss"))
+        let targets = batch.targets();
+        let logits = self.logits(pass, batch).reshape([targets.ids.len(), self.shape.vocab]);
+        z_loss::objective(logits, targets, z_loss, TraceScope::new(pass.trace, "loss"))
     }
 
     /// Logits of every position: `[batch, block, vocab]`.
     #[must_use]
-    pub fn logits(&self, pass: &Forward<'_>, batch: &Batch) -> Tensor<3> {
+    pub fn logits(&self, pass: &Forward<'_>, batch: &ModelBatch) -> Tensor<3> {
         pass.linear(pass.head(), self.hidden(pass, batch))
     }
 
     /// The input of the language-model head: `[batch, block, n_embd]`.
-    fn hidden(&self, pass: &Forward<'_>, batch: &Batch) -> Tensor<3> {
-        let [_, block] = batch.shape;
+    fn hidden(&self, pass: &Forward<'_>, batch: &ModelBatch) -> Tensor<3> {
+        let [_, block] = batch.batch.shape;
         let width = self.shape.n_embd;
         let table = |id: ParamId, rows: usize| {
             let table: Tensor<2> = pass.weights[id].clone().reshape([rows, width]);
@@ -87,10 +88,7 @@ impl Gpt {
             table
         };
         let device = pass.weights[pass.layout.wte].device();
-        let tokens = module::embedding(
-            table(pass.layout.wte, self.shape.vocab),
-            ids(&batch.inputs, batch.shape, &device),
-        );
+        let tokens = module::embedding(table(pass.layout.wte, self.shape.vocab), batch.inputs(&device));
         let tokens = pass.quant.values(pass.layout.wte, pass.micro_batch).cast(Role::Embedding, tokens);
         let tokens = pass.scope(pass.layout.wte, ".weight").observe("lookup", tokens);
         let x = match pass.layout.wpe {
@@ -169,14 +167,11 @@ fn norm(pass: &Forward<'_>, layer: Affine, x: Tensor<3>) -> Tensor<3> {
     scope.observe("output", pass.cast(layer, Role::Norm, y))
 }
 
-fn ids(values: &[i32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
-    Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use altgrad_config::{MasterWeightsChoice, PositionsChoice};
+    use altgrad_data::Batch;
 
     use super::*;
     use crate::{
@@ -214,7 +209,7 @@ mod tests {
             trace: None,
             attention: None,
         };
-        let loss = Gpt { shape, gelu: GeluChoice::Erf }.loss(&pass, batch, 1.0);
+        let loss = Gpt { shape, gelu: GeluChoice::Erf }.loss(&pass, &batch.clone().into(), 1.0);
         let tape = loss.clone().backward();
         let gradient = |weight: &Tensor<1>| read_f32(weight.grad(&tape).unwrap()).unwrap();
         (read_f32(loss.inner()).unwrap()[0], weights.iter().map(gradient).collect())
@@ -303,7 +298,7 @@ mod tests {
                 let matrices = (x.clone().reshape([rows, inner]), w.clone().reshape([vocab, inner]));
                 let loss = if whole {
                     let logits = quant.linear(0, matrices.0, matrices.1, 0, TraceScope::OFF);
-                    loss::cross_entropy(logits, &targets, TraceScope::OFF)
+                    loss::cross_entropy(logits, targets[..].into(), TraceScope::OFF)
                 } else {
                     let (x, w) = quant.operands(0, matrices.0, matrices.1, 0, TraceScope::OFF);
                     lm_head::cross_entropy(x.values, w.values, &targets, in_bf16.then_some(gradient))

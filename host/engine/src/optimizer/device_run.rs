@@ -19,6 +19,7 @@ use crate::{
     device_faults,
     kernel_text::{PluginKernel, target},
     model::layout::ParamId,
+    tensor::flat_places::{ends_of_buffers, most_elements},
 };
 
 /// The state on the device, and the kernels that use it.
@@ -46,9 +47,6 @@ pub(super) struct SharedLaunch {
     pub(super) launch: PreparedLaunch,
 }
 
-/// Most elements of a buffer of several parameters: kernels address elements with 31 bits.
-const MOST_ELEMENTS: usize = 1 << 30;
-
 impl DeviceRun {
     /// Without tensors at first; `None` on the CPU.
     pub(super) fn new(device: &ComputeDevice, params: usize) -> Option<Self> {
@@ -61,7 +59,7 @@ impl DeviceRun {
             kept: (0..params).map(|_| Arc::default()).collect(),
             has_kernels: vec![false; params],
             groups: Vec::new(),
-            most: MOST_ELEMENTS.min(client.properties().memory.max_page_size as usize / 4),
+            most: most_elements(&client),
             faults: Faults::default(),
         })
     }
@@ -136,17 +134,7 @@ impl DeviceRun {
 
     /// The ends of the parts into which parameters of these lengths are divided, so that each fits into a buffer.
     pub(super) fn ends_of_groups(&self, lens: &[usize]) -> Vec<usize> {
-        let (mut ends, mut first, mut elements) = (Vec::new(), 0, 0);
-        for (index, len) in lens.iter().enumerate() {
-            let len = FlatGroup::room(*len);
-            if index > first && (elements + len > self.most || index - first == FlatGroup::MOST) {
-                ends.push(index);
-                (first, elements) = (index, 0);
-            }
-            elements += len;
-        }
-        ends.push(lens.len());
-        ends
+        ends_of_buffers(lens, self.most, FlatGroup::MOST)
     }
 
     /// A call of one launch for parameters of these lengths.

@@ -22,18 +22,15 @@ use crate::{
     kernel_text::{cubes, upload},
     tensor::{
         batch::{MOST, TensorBatch, TensorBatchMetadata, batch, unbatched},
+        flat_places::FlatPlaces,
         gather_kernel::gather,
     },
 };
 
-/// Elements between two possible places: devices bind parts of buffers at multiples of up to 512 bytes.
-const ALIGNMENT: usize = 128;
-
 /// The buffers of parameters that one launch updates.
 #[derive(Debug)]
 pub struct FlatGroup {
-    /// The first element and the number of elements of each parameter.
-    places: Vec<[usize; 2]>,
+    places: FlatPlaces,
     buffers: Mutex<Buffers>,
 }
 
@@ -63,49 +60,16 @@ impl FlatGroup {
     /// Most parameters of a group: as many as operations can order.
     pub const MOST: usize = MOST * MOST;
 
-    /// The elements of a buffer that a parameter of this length takes.
-    #[must_use]
-    pub fn room(len: usize) -> usize {
-        len.next_multiple_of(ALIGNMENT)
-    }
-
     /// A group of parameters of these lengths.
     #[must_use]
     pub fn new(lens: &[usize]) -> Self {
-        let mut next = 0;
-        let place = |&len: &usize| {
-            let place = [next, len];
-            next += Self::room(len);
-            place
-        };
-        Self { places: lens.iter().map(place).collect(), buffers: Mutex::default() }
-    }
-
-    /// The elements of a buffer.
-    fn elements(&self) -> usize {
-        self.places.last().map_or(0, |[place, len]| place + Self::room(*len))
-    }
-
-    /// A part of a buffer.
-    fn part(&self, of: &CubeTensor, index: usize) -> CubeTensor {
-        let [place, len] = self.places[index];
-        let bytes = |elements: usize| 4 * elements as u64;
-        let end = of.handle.size_in_used() - bytes(place + len);
-        let handle = of.handle.clone().offset_start(bytes(place)).offset_end(end);
-        let shape = Shape::from([len]);
-        CubeTensor::new_contiguous(of.client.clone(), of.device.clone(), shape, handle, DType::F32)
+        Self { places: FlatPlaces::new(lens), buffers: Mutex::default() }
     }
 
     /// True if a tensor is the part of a buffer at its place.
     fn is_part(&self, x: &CubeTensor, index: usize, of: &CubeTensor) -> bool {
         let key = |x: &CubeTensor| x.handle.clone().binding().claim_key();
-        x.is_contiguous() && key(x) == key(&self.part(of, index))
-    }
-
-    /// A buffer without values.
-    fn empty(&self, beside: &CubeTensor) -> CubeTensor {
-        let shape = Shape::from([self.elements()]);
-        empty_device_contiguous_dtype(beside.client.clone(), beside.device(), shape, DType::F32)
+        x.is_contiguous() && key(x) == key(&self.places.part(of, index))
     }
 
     /// The buffer of these tensors, one of each parameter: `before` if all are its parts, and nothing else uses them.
@@ -115,9 +79,8 @@ impl FlatGroup {
             drop(tensors);
             return if buffer.can_mut() { buffer } else { buffer.copy() };
         }
-        let buffer = self.empty(&tensors[0]);
-        let places = self.places.iter().map(|[place, _]| *place);
-        gather(places.zip(tensors).collect(), &buffer);
+        let buffer = self.places.empty(&tensors[0]);
+        gather(self.places.starts().zip(tensors).collect(), &buffer);
         buffer
     }
 }
@@ -170,8 +133,7 @@ fn after_update(_: &TensorBatchMetadata, _: &Arc<FlatCall>) -> TensorSpec {
 }
 
 fn parts(_: &TensorSpec, call: &Arc<FlatCall>, first: &usize, count: &usize) -> TensorBatchMetadata {
-    let places = &call.group.places[*first..first + count];
-    TensorBatchMetadata::of_lens(places.iter().map(|[_, len]| *len), DType::F32)
+    TensorBatchMetadata::of_lens(call.group.places.lens().skip(*first).take(*count), DType::F32)
 }
 
 fn empty_token(beside: &CubeTensor) -> CubeTensor {
@@ -193,9 +155,8 @@ impl FlatUpdateOps for CubeBackend {
         buffers.collected.extend(params.into_tensors());
         let grads = grads.into_tensors();
         let token = empty_token(&grads[0]);
-        let to = buffers.grads.get_or_insert_with(|| group.empty(&grads[0])).clone();
-        let places = group.places[first..].iter().map(|[place, _]| *place);
-        gather(places.zip(grads).collect(), &to);
+        let to = buffers.grads.get_or_insert_with(|| group.places.empty(&grads[0])).clone();
+        gather(group.places.starts().skip(first).zip(grads).collect(), &to);
         token
     }
 
@@ -215,7 +176,9 @@ impl FlatUpdateOps for CubeBackend {
     ) -> TensorBatch<Self> {
         let buffers = call.group.buffers.lock();
         let params = buffers.params.iter();
-        params.flat_map(|params| (first..first + count).map(|index| call.group.part(params, index))).collect()
+        params
+            .flat_map(|params| (first..first + count).map(|index| call.group.places.part(params, index)))
+            .collect()
     }
 }
 
@@ -228,7 +191,7 @@ impl FlatCall {
         let before = params.take();
         let param = &*params.insert(group.collected(std::mem::take(collected), before));
         self.collect_states(states, param);
-        let grad = grads.take().unwrap_or_else(|| group.empty(param));
+        let grad = grads.take().unwrap_or_else(|| group.places.empty(param));
         let buffer = |wanted: &KernelBuffer| match wanted.role {
             BufferRole::PARAM => Some(param),
             BufferRole::GRAD => Some(&grad),
@@ -236,7 +199,7 @@ impl FlatCall {
             _ => None,
         };
         let PreparedLaunch { kernels: [four, _], scalars } = &self.launch;
-        four.launch(&param.client, cubes(group.elements()), scalars, buffer)
+        four.launch(&param.client, cubes(group.places.elements()), scalars, buffer)
     }
 
     /// Puts the kept states into buffers, if they are no parts of them, and keeps the parts.
@@ -254,7 +217,7 @@ impl FlatCall {
             let tensors = kept.iter_mut().map(|kept| kept.states.remove(state)).collect();
             let buffer = self.group.collected(tensors, before.next());
             for (index, kept) in kept.iter_mut().enumerate() {
-                kept.states.insert(state, self.group.part(&buffer, index));
+                kept.states.insert(state, self.group.places.part(&buffer, index));
             }
             buffers.push(buffer);
         }

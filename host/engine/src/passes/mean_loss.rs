@@ -54,7 +54,7 @@ fn mean_loss_of(
             attention: None,
         };
         let predicted = batch.targets.len() as u64;
-        sum += f64::from(tensor::read_f32(gpt.loss(&pass, &batch, 1.0))?[0]) * predicted as f64;
+        sum += f64::from(tensor::read_f32(gpt.loss(&pass, &batch.into(), 1.0))?[0]) * predicted as f64;
         tokens += predicted;
     }
     // Statistics have no use here, but the fault of a format is reported.
@@ -125,7 +125,7 @@ mod tests {
                 trace: None,
                 attention: None,
             };
-            let logits = gpt.logits(&pass, &batch).reshape([length * SHAPE.vocab]);
+            let logits = gpt.logits(&pass, &batch.into()).reshape([length * SHAPE.vocab]);
             let logits = tensor::read_f32(logits).unwrap();
             let targets = &ids[start + 1..=start + length];
             sum += logits.chunks(SHAPE.vocab).zip(targets).map(|(row, id)| surprise(row, *id)).sum::<f64>();

@@ -1,6 +1,11 @@
 //! Forward and backward passes: losses and gradients of micro-batches at any parameters.
 
 mod mean_loss;
+#[cfg(feature = "gpu")]
+#[allow(unsafe_code)]
+mod recorder;
+#[cfg(feature = "gpu")]
+pub mod replay_inputs;
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_data::Batch;
@@ -8,11 +13,15 @@ use burn::tensor::Tensor;
 
 pub use self::mean_loss::{MeanLoss, mean_loss};
 #[cfg(feature = "gpu")]
+use self::recorder::PassInputs;
+#[cfg(feature = "gpu")]
+pub use self::recorder::Recorder;
+#[cfg(feature = "gpu")]
 use crate::quant::LayerId;
 use crate::{
     device_faults,
     fused_ops::{self, attention::AttentionMonitor, in_pool},
-    model::{Dropout, Forward, Gpt, Params},
+    model::{Dropout, Forward, Gpt, ModelBatch, Params},
     quant::{CastObservers, PassStats, QuantPass, Quantizer},
     trace::{Phase, TensorPlace, Trace},
 };
@@ -28,10 +37,13 @@ pub struct TrainModel {
     pub z_loss: f64,
     /// Seed of the dropout stream.
     pub seed: u64,
+    /// Records and replays the passes of steps.
+    #[cfg(feature = "gpu")]
+    pub recorder: Recorder,
 }
 
 /// The results of some passes, on the device.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Gradients {
     /// The contribution of each micro-batch to the mean loss, nats per token: `[1]` each.
     pub losses: Vec<Tensor<1>>,
@@ -55,6 +67,19 @@ pub struct Observers<'a> {
 }
 
 impl TrainModel {
+    /// A model without dropout and z-loss.
+    #[must_use]
+    pub fn new(gpt: Gpt) -> Self {
+        Self {
+            gpt,
+            dropout: 0.0,
+            z_loss: 0.0,
+            seed: 0,
+            #[cfg(feature = "gpu")]
+            recorder: Recorder::default(),
+        }
+    }
+
     /// Loss and gradients of a step's micro-batches, averaged. `first_micro_batch` is the run-wide index of the first
     /// of them, `loss_scale` the factor of the loss before the backward pass, if it is not 1. Reads nothing back.
     ///
@@ -72,6 +97,15 @@ impl TrainModel {
         // Operations that are still queued end here, so that a GPU fuses this step's alike in resumed and uninterrupted
         // runs.
         device.flush().map_err(|error| device_faults::failed("before the forward pass", error))?;
+        #[cfg(feature = "gpu")]
+        if self.recorder.is_on() {
+            let batches = batches.collect::<Result<Vec<_>, _>>()?;
+            let inputs = PassInputs { params, quant, loss_scale, batches: &batches, observers };
+            return self.recorder.gradients(inputs, &|params, batches| {
+                let batches = batches.into_iter().map(Ok);
+                self.backward(params, (quant, loss_scale), batches, first_micro_batch, observers)
+            });
+        }
         in_pool(&device, || self.backward(params, (quant, loss_scale), batches, first_micro_batch, observers))
     }
 
@@ -108,11 +142,11 @@ impl TrainModel {
 
     /// Losses and mean gradients of some micro-batches, rounded by `quant`. Rounding, and a `trace` of all but the
     /// parameters' sums, have gradients in scaled units.
-    fn backward(
+    fn backward<B: Into<ModelBatch>>(
         &self,
         params: &Params,
         (quant, loss_scale): (&Quantizer, Option<f32>),
-        batches: impl ExactSizeIterator<Item = Result<Batch, Diagnostic>> + Send,
+        batches: impl ExactSizeIterator<Item = Result<B, Diagnostic>> + Send,
         first_micro_batch: u64,
         observers: Observers<'_>,
     ) -> Result<Gradients, Diagnostic> {
@@ -131,7 +165,7 @@ impl TrainModel {
         let mut losses = Vec::with_capacity(batches.len());
         let mut sums: Vec<Tensor<1>> = Vec::new();
         for (index, batch) in batches.enumerate() {
-            let batch = batch?;
+            let batch = batch?.into();
             let dropout = Dropout::train(self.dropout, self.seed, first_micro_batch + index as u64);
             let values = params.values.iter();
             let weights: Vec<Tensor<1>> =

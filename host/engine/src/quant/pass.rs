@@ -4,17 +4,13 @@
 //! The primed casts are those of second uses. By default they reuse the results of the first ones, because rounding and
 //! product are separate operations (docs/numerics.md, section 5.2).
 
-use std::{
-    cell::{OnceCell, RefCell},
-    collections::BTreeMap,
-    sync::Arc,
-};
+use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{MasterWeightsChoice, PrecisionChoice};
 use altgrad_plugin_api::RandomKey;
 use burn::backend::Dispatch;
-use burn::tensor::{Device, Gradients as Tape, Tensor};
+use burn::tensor::{Gradients as Tape, Tensor};
 
 use super::{
     CastParams, HistogramCollector, LayerId, PassStats, PendingStats, QuantPlan, QuantStats, Quantizer, Role,
@@ -34,7 +30,7 @@ use super::{
 };
 use crate::{
     read_back::ReadBack,
-    tensor::{bf16::round_to_bf16, flat, untracked},
+    tensor::{bf16::round_to_bf16, untracked},
     trace::TraceScope,
 };
 
@@ -61,8 +57,6 @@ pub struct QuantPass<'a> {
     /// Weights that were cast together.
     #[cfg(feature = "gpu")]
     prepared: RefCell<BTreeMap<LayerId, PreparedWeight>>,
-    /// A zero on the device of the passes.
-    zero: OnceCell<Tensor<1>>,
 }
 
 /// The place of a call's statistics on the device.
@@ -92,7 +86,6 @@ impl<'a> QuantPass<'a> {
             weight_scales: RefCell::default(),
             #[cfg(feature = "gpu")]
             prepared: RefCell::default(),
-            zero: OnceCell::new(),
         }
     }
 
@@ -204,8 +197,13 @@ impl<'a> QuantPass<'a> {
             operand.iter().for_each(|operand| scope.record(what, &operand.values));
         }
         let probe = scope.gradient_probe("rounded gradient", &device);
-        let (y, stats) =
-            product::product(x, weight, backward, self.plan().arithmetic(), (probe, self.zero(&device)));
+        let (y, stats) = product::product(
+            x,
+            weight,
+            backward,
+            self.plan().arithmetic(),
+            (probe, self.plan().zero(&device)),
+        );
         let y = match self.observer() {
             Some(observer) => observer.output(layer, y),
             None => y,
@@ -445,11 +443,6 @@ impl<'a> QuantPass<'a> {
     /// Adds statistics that a backward pass will compute.
     pub(super) fn push_gradient(&self, site: SiteId, stats: GradientStats) {
         self.stats.borrow_mut().push((site, CallStats::AfterBackward(stats)));
-    }
-
-    /// A zero on the device of the passes, `[1]`, outside of any autodiff graph: the value of every leaf.
-    pub(super) fn zero(&self, device: &Device) -> &Tensor<1> {
-        self.zero.get_or_init(|| untracked(flat(vec![0.0], device)))
     }
 
     /// Adds a weight that was rounded at the end of its update to its histogram, on steps that collect one. Values on

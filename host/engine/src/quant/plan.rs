@@ -1,15 +1,22 @@
 //! The rounding that a run file selects: which tensors are rounded, and how. It does not change during a phase of
 //! casts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::OnceLock,
+};
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_casts::LimitedSum;
 use altgrad_config::{MasterWeightsChoice, PrecisionChoice};
 use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::RandomKey;
+#[cfg(feature = "gpu")]
+use altgrad_plugin_api::Rounding;
+use burn::tensor::{Device, Tensor};
 
 use super::{LayerId, Role, TensorQuantizer, WeightGrid};
+use crate::tensor::{flat, untracked};
 
 /// Index of a site in [`QuantPlan::sites`].
 pub type SiteId = usize;
@@ -34,6 +41,8 @@ pub struct QuantPlan {
     /// The sums of products of codes, if they are not f32.
     sum: Option<LimitedSum>,
     seed: u64,
+    /// A zero on the device of the passes.
+    zero: OnceLock<Tensor<1>>,
 }
 
 impl QuantPlan {
@@ -65,6 +74,7 @@ impl QuantPlan {
             fast_bf16: false,
             sum: None,
             seed,
+            zero: OnceLock::new(),
         }
     }
 
@@ -172,6 +182,26 @@ impl QuantPlan {
     /// The pairs of sites of the same uses in this plan and another.
     pub(super) fn shared_sites(&self, other: &Self) -> Vec<(SiteId, SiteId)> {
         self.layers.iter().filter_map(|(key, id)| Some((*id, *other.layers.get(key)?))).collect()
+    }
+
+    /// What kernels of casts get from the host in each step otherwise than by memory of the device, so that a replay of
+    /// recorded launches would not have it.
+    #[cfg(feature = "gpu")]
+    #[must_use]
+    pub fn varies_by(&self) -> Option<&'static str> {
+        let has_old_kernels =
+            |site: &TensorQuantizer| site.rounding == Rounding::STOCHASTIC && !site.format.reads_step();
+        // Blocks lie under the largest magnitude of an earlier step, which is a scalar.
+        let has_blocks = |site: &TensorQuantizer| site.has_history() && site.group().is_some();
+        if self.sites.iter().any(has_old_kernels) {
+            return Some("stochastic rounding in kernels that do not read the step from memory");
+        }
+        self.sites.iter().any(has_blocks).then_some("scales of blocks from earlier steps")
+    }
+
+    /// A zero, `[1]`, outside of any autodiff graph: the value of every leaf. All passes are on one device.
+    pub(super) fn zero(&self, device: &Device) -> &Tensor<1> {
+        self.zero.get_or_init(|| untracked(flat(vec![0.0], device)))
     }
 
     /// The key of the random bits of a site's tensor.

@@ -102,10 +102,23 @@ impl Quantizer {
         histogram: Option<Arc<HistogramCollector>>,
     ) -> CastParams {
         let site = &self.plan.sites()[id];
-        let quant = FakeQuantParams { histogram, ..site.fake_quant_params(key, &self.state.histories[id]) };
+        let quant = FakeQuantParams {
+            histogram,
+            site: site.has_history().then_some(id),
+            ..site.fake_quant_params(key, &self.state.histories[id])
+        };
         let sign_key = || self.plan.sign_key(layer, site.role, self.state.step);
         let rotation = site.transform.map(|hadamard| Rotation { hadamard, key: sign_key() });
         CastParams { quant, arrangement: site.arrangement(), rotation, center: site.center }
+    }
+
+    /// The fixed scale and inverse of each site that takes them from earlier steps.
+    #[cfg(feature = "gpu")]
+    pub fn scales_of_history(&self) -> impl Iterator<Item = Option<[f32; 2]>> {
+        self.plan.sites().iter().zip(&self.state.histories).map(|(site, history)| match site.scale(history) {
+            super::ScaleSource::Fixed(pair) if site.has_history() => Some(pair),
+            _ => None,
+        })
     }
 
     /// Discards the statistics of weights that are stored on grids: the update that begins rounds them again.

@@ -51,7 +51,7 @@ impl ValueCasts<'_> {
         }
         let y = match self.matrix(role, &x) {
             Some((id, matrix, shape)) => {
-                let zero = self.quant.zero(&matrix.device());
+                let zero = self.quant.plan().zero(&matrix.device());
                 let (y, stats) = gradient_cast::cast_gradient(matrix, self.params(id, shape[D - 1]), zero);
                 self.quant.push_gradient(id, stats);
                 y.reshape(shape)

@@ -66,7 +66,7 @@ impl Sampler {
         };
         let inputs = window.iter().map(|id| i32::from(*id)).collect();
         let batch = Batch { inputs, targets: Vec::new(), shape: [1, window.len()] };
-        let logits = self.gpt.logits(&pass, &batch).narrow(1, window.len() - 1, 1);
+        let logits = self.gpt.logits(&pass, &batch.into()).narrow(1, window.len() - 1, 1);
         let logits = tensor::read_f32(logits.narrow(2, 0, self.known).reshape([self.known]))?;
         self.quant.plan.check()?;
         Ok(logits)

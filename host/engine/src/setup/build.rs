@@ -97,10 +97,12 @@ impl ReadyRun {
         }
         let seed = config.run.seed;
         let model = TrainModel {
-            gpt: Gpt { shape, gelu: config.model.gelu },
             dropout: config.model.dropout,
             z_loss: config.train.z_loss,
             seed,
+            #[cfg(feature = "gpu")]
+            recorder: crate::passes::Recorder::for_device(&device, &state.quant.plan, config.model.dropout),
+            ..TrainModel::new(Gpt { shape, gelu: config.model.gelu })
         };
         let batches = Batches::new(corpus, seed, config.data.batch_size, config.data.block_size);
         let schedule = Schedule::new(&config.train);

@@ -10,6 +10,8 @@ pub(crate) mod cpu;
 #[cfg(feature = "cuda")]
 mod cublaslt;
 mod flat;
+#[cfg(feature = "gpu")]
+pub(crate) mod flat_places;
 pub(crate) mod fp32;
 #[cfg(feature = "gpu")]
 pub(crate) mod gather_kernel;

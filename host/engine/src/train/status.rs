@@ -282,7 +282,11 @@ fn environment(setup: &RunSetup) -> Environment {
         threads: rayon::current_num_threads(),
         plugins: plugins.collect(),
         #[cfg(feature = "gpu")]
-        gpu: crate::gpu_facts::of(&setup.device.tensors).map(|gpu| Gpu { products: choices(), ..gpu }),
+        gpu: crate::gpu_facts::of(&setup.device.tensors).map(|gpu| Gpu {
+            products: choices(),
+            replayed_passes: setup.model.recorder.replays(),
+            ..gpu
+        }),
         #[cfg(not(feature = "gpu"))]
         gpu: None,
         kernels: setup.device.kernel_file(),

@@ -35,9 +35,14 @@ fn numbers(seed: u64, len: usize) -> Vec<f32> {
     (0..len).map(|_| 2.0 * random.unit() as f32 - 1.0).collect()
 }
 
-/// A tensor whose buffer ends with `tail`.
+/// A tensor of random numbers whose buffer ends with `tail`.
 fn padded(device: &CubeDevice, seed: u64, shape: &Shape, tail: &[f32]) -> CubeTensor {
-    let values = [&numbers(seed, shape.num_elements())[..], tail].concat();
+    padded_with(device, &numbers(seed, shape.num_elements()), shape, tail)
+}
+
+/// The same of these values.
+fn padded_with(device: &CubeDevice, values: &[f32], shape: &Shape, tail: &[f32]) -> CubeTensor {
+    let values = [values, tail].concat();
     let buffer = upload::<CubeBackend>(device, [values.len()].into(), values);
     let rank = shape.num_dims();
     let strides: Vec<usize> = (0..rank).map(|axis| shape[axis + 1..].iter().product()).collect();
@@ -53,6 +58,7 @@ fn bits(
     tail: &[f32],
 ) -> Vec<Vec<u32>> {
     let [a, b, c] = [0, 1, 2].map(|i| padded(device, i as u64 + 1, &shapes[i], tail));
+    let b = if shapes[1] == targets_shape() { targets(device, tail) } else { b };
     let (y, saved) = CubeBackend::device_forward(a.clone(), b.clone(), c.clone(), function.clone(), true);
     let grad = padded(device, 4, &y.shape(), tail);
     // A tensor of one element is not written.
@@ -61,6 +67,22 @@ fn bits(
     let grads = [a, b, c].into_iter().take(*written);
     let read = |x| download::<CubeBackend>(x).unwrap().into_iter().map(f32::to_bits).collect();
     [y].into_iter().chain(kept).chain(grads).map(read).collect()
+}
+
+/// The target of each row of logits.
+fn target_ids() -> Vec<usize> {
+    (0..ROWS).map(|row| row * 7).collect()
+}
+
+/// Of no other input.
+fn targets_shape() -> Shape {
+    Shape::from([ROWS])
+}
+
+/// The bits of the targets.
+fn targets(device: &CubeDevice, tail: &[f32]) -> CubeTensor {
+    let bits: Vec<f32> = target_ids().into_iter().map(|id| f32::from_bits(id as u32)).collect();
+    padded_with(device, &bits, &targets_shape(), tail)
 }
 
 #[test]
@@ -80,20 +102,21 @@ fn padding_of_the_rows_of_logits_has_no_influence() {
         let DispatchDevice::Cube(device) = device.tensors.as_dispatch() else {
             panic!("{} is a GPU", device.label)
         };
-        let targets = (0..ROWS).map(|row| row * 7).collect();
-        let function: Arc<dyn DeviceFunction> = Arc::new(CrossEntropy { targets, shape: [ROWS, COLUMNS] });
+        let function: Arc<dyn DeviceFunction> =
+            Arc::new(CrossEntropy { targets: target_ids(), shape: [ROWS, COLUMNS] });
         let bits = |tail: &[f32]| {
             let (logits, pitch) = (numbers(1, ROWS * COLUMNS), COLUMNS + tail.len());
             let values: Vec<f32> = logits.chunks(COLUMNS).flat_map(|row| [row, tail].concat()).collect();
             let buffer = upload::<CubeBackend>(device, [values.len()].into(), values);
             let meta = Box::new(Metadata::new([ROWS, COLUMNS], [pitch, 1]));
             let logits = CubeTensor { meta, ..buffer };
-            let row = || padded(device, 2, &Shape::from([COLUMNS]), &[]);
-            let (y, saved) =
-                CubeBackend::device_forward(logits.clone(), row(), row(), function.clone(), true);
+            let rest = || [targets(device, &[]), padded(device, 2, &Shape::from([1]), &[])];
+            let [ids, unused] = rest();
+            let (y, saved) = CubeBackend::device_forward(logits.clone(), ids, unused, function.clone(), true);
             let grad = padded(device, 3, &y.shape(), &[]);
+            let [ids, unused] = rest();
             let (written, ..) =
-                CubeBackend::device_backward(logits, row(), row(), saved, grad, function.clone());
+                CubeBackend::device_backward(logits, ids, unused, saved, grad, function.clone());
             let read = |x| download::<CubeBackend>(x).unwrap().into_iter().map(f32::to_bits);
             [y, written].into_iter().flat_map(read).collect::<Vec<u32>>()
         };
@@ -117,14 +140,16 @@ fn compare(device: &CubeDevice) {
         let qkv = Shape::from([batch, block, 3 * shape.width]);
         (Arc::new(DeviceAttention { shape, has_mask, to_bf16: has_mask }), ([qkv, mask, row.clone()], 1))
     };
-    let targets = (0..ROWS).map(|row| row * 7).collect();
     let stats = Shape::from([batch * shape.heads * block * 3]);
     let cases: [Case; 8] = [
         (Arc::new(LayerNorm { epsilon: 1e-5, bias: true }), rows(3)),
         (Arc::new(LayerNorm { epsilon: 1e-5, bias: false }), rows(2)),
         (Arc::new(RmsNorm { epsilon: 1e-5 }), rows(2)),
         (Arc::new(Gelu), rows(1)),
-        (Arc::new(CrossEntropy { targets, shape: [ROWS, COLUMNS] }), rows(1)),
+        (
+            Arc::new(CrossEntropy { targets: target_ids(), shape: [ROWS, COLUMNS] }),
+            ([matrix.clone(), targets_shape(), row.clone()], 1),
+        ),
         attention(false),
         attention(true),
         (Arc::new(Summary(shape)), ([stats, row.clone(), row.clone()], 0)),

@@ -61,7 +61,7 @@ fn distance(file: &str, (bias, tie_weights): (bool, bool), gelu: GeluChoice, exp
         attention: None,
     };
     let batch = Batch { inputs: recorded().ids, targets: Vec::new(), shape: [1, BLOCK] };
-    let logits = Gpt { shape, gelu }.logits(&pass, &batch).reshape([BLOCK * VOCAB]);
+    let logits = Gpt { shape, gelu }.logits(&pass, &batch.into()).reshape([BLOCK * VOCAB]);
     let logits = tensor::read_f32(logits).unwrap();
     let expected: Vec<f64> = expected.iter().flatten().copied().collect();
     assert_eq!(logits.len(), expected.len());

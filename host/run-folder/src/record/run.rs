@@ -246,6 +246,9 @@ pub struct Gpu {
     /// The kernels of the bf16 products until the record was written, by shape.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub products: BTreeMap<String, String>,
+    /// True if forward and backward passes of steps were replayed from a recording.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replayed_passes: bool,
 }
 
 /// A plugin library.

@@ -6,6 +6,7 @@
 mod cublaslt;
 mod launches;
 mod no_gpu;
+mod replay;
 mod rounding;
 mod updates;
 

@@ -86,10 +86,10 @@ pub(super) fn host_without_gpu(
 }
 
 /// Cases, and the most launches of a step of size *tiny* (4 layers) on CUDA, clipping included. Lower a number when the
-/// step needs fewer.
-const BUDGET: [(&str, u64); 2] = [("E5M2+metrics", 286), ("bf16", 170)];
+/// step needs fewer. Two set words to zero, which were uploads before.
+const BUDGET: [(&str, u64); 2] = [("E5M2+metrics", 288), ("bf16", 170)];
 /// The most uploads of a step of the last case.
-const UPLOADS: usize = 3;
+const UPLOADS: usize = 2;
 
 #[test]
 fn a_step_on_cuda_keeps_its_budget_of_launches_and_uploads() {

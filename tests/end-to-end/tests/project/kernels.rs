@@ -115,8 +115,10 @@ fn kernels_take_their_length_from_the_shape() {
     host/engine/src/tensor/cublaslt/trial.rs trial_factor: elements
     host/engine/src/tensor/gather_kernel.rs gather_to: elements
     host/engine/src/tensor/parts_kernel.rs sum_of_parts: elements
+    host/engine/src/zero_words.rs set_to_zero: elements
     host/engine/tests/devices/padded.rs sums_in_a_loop: fixed
     plugins/kernel-kit/src/kernels.rs fake_quant: elements
+    plugins/kernel-kit/src/kernels.rs fake_quant_random: elements
     plugins/kernel-kit/src/update/mod.rs plain_step: elements
     plugins/kernel-kit/src/update/mod.rs power_step: elements
     plugins/kernel-kit/src/update/mod.rs prepare: elements

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Collects the attention of each layer in the passes of a step.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct AttentionMonitor {
     /// Measurements `[heads + 1]` by layer (the number of its weight) and micro-batch: the entropy of each head and the
     /// largest score.
@@ -40,6 +40,13 @@ impl AttentionMonitor {
     /// Records a layer of a micro-batch: `[heads + 1]`, outside of any autodiff graph.
     pub fn record(&self, layer: usize, stats: Tensor<1>) {
         self.measured.borrow_mut().push((layer, stats));
+    }
+
+    /// All recorded measurements.
+    #[cfg(feature = "gpu")]
+    #[must_use]
+    pub fn tensors(&self) -> Vec<Tensor<1>> {
+        self.measured.borrow().iter().map(|(_, stats)| stats.clone()).collect()
     }
 
     /// Requests all recorded measurements.
