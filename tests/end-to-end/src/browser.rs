@@ -79,8 +79,8 @@ pub fn chromium() -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Opens a page at a width in CSS pixels, in light or dark, and returns its visible content. Errors, and what the page's
-/// policy refused, are part of it.
+/// Opens a page at a width in CSS pixels, in light or dark, and returns its visible content. Errors are part of it, and
+/// what the page's policy refused.
 ///
 /// # Panics
 /// The browser does not start, or the page never draws its charts.

@@ -5,7 +5,7 @@ mod mean_loss;
 #[allow(unsafe_code)]
 mod recorder;
 #[cfg(feature = "gpu")]
-pub mod replay_inputs;
+pub mod recording_inputs;
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_data::Batch;

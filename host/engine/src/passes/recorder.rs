@@ -1,10 +1,10 @@
 //! Passes that a GPU records once and replays: one call to the driver instead of one for each kernel (CUDA graphs).
 //!
 //! A replay computes what the recorded launches computed, with the values that are then in the memory they read.
-//! Inputs are copied there before ([`super::replay_inputs`]), the step of random keys and scales of earlier steps among
-//! them ([`host_words`]). Whatever else the host passes to a kernel stays as it was recorded. Passes with such values
-//! are not recorded ([`QuantPlan::varies_by`]), and the first replay is compared bit for bit with passes of the same
-//! step that launch their kernels one by one.
+//! Inputs are copied there before ([`super::recording_inputs`]), the step of random keys and scales of earlier steps
+//! among them ([`host_words`]). Whatever else the host passes to a kernel stays as it was recorded. Passes with such
+//! values are not recorded ([`QuantPlan::varies_by`]), and the first replay is compared bit for bit with passes of the
+//! same step that launch their kernels one by one.
 
 use std::{env, sync::Arc};
 
@@ -14,7 +14,7 @@ use burn::backend::{Backend, BackendTypes, Dispatch, DispatchDevice};
 use burn::tensor::Tensor;
 use parking_lot::Mutex;
 
-use super::{Gradients, Observers, replay_inputs::ReplayInputs};
+use super::{Gradients, Observers, recording_inputs::RecordingInputs};
 use crate::{
     device::ComputeDevice,
     device_faults,
@@ -85,7 +85,7 @@ pub(super) type Launch<'a> = dyn Fn(&Params, Vec<ModelBatch>) -> Result<Gradient
 struct Recording {
     kind: PassKind,
     graph: LaunchGraph,
-    inputs: ReplayInputs,
+    inputs: RecordingInputs,
     /// In the memory that a replay writes.
     gradients: Gradients,
     /// True once a replay had the bits of launched passes.
@@ -216,7 +216,7 @@ impl Recording {
             return Ok(Err("the device launches no kernels".into()));
         };
         let words = of.words();
-        let inputs = ReplayInputs::of(values, of.batches, words.len(), cube);
+        let inputs = RecordingInputs::of(values, of.batches, words.len(), cube);
         let filled = inputs.fill(values, of.batches, words);
         let params = Params { layout: of.params.layout.clone(), values: filled.params.clone() };
         let pass = || {

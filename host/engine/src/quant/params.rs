@@ -6,9 +6,12 @@ use altgrad_casts::{Operation, Rounding as CastRounding};
 use altgrad_config::SteChoice;
 use altgrad_plugin_api::{RandomKey, Rounding, ValueGrid};
 
-use super::{CountedBy, DeviceFormat, HistogramCollector, ScaleSource, SiteId};
+use super::{CountedBy, DeviceFormat, HistogramCollector, ScaleSource};
 #[cfg(feature = "gpu")]
 use super::{own_rounding_kernel::OwnRounding, tally};
+
+/// Index of a site in a plan ([`QuantPlan::sites`](super::QuantPlan::sites)).
+pub type SiteId = usize;
 
 /// The arithmetic of a rounding. A format's own multiplies by scale and inverse. The default is the format's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

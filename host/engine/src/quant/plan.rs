@@ -15,11 +15,8 @@ use altgrad_plugin_api::RandomKey;
 use altgrad_plugin_api::Rounding;
 use burn::tensor::{Device, Tensor};
 
-use super::{LayerId, Role, TensorQuantizer, WeightGrid};
+use super::{LayerId, Role, SiteId, TensorQuantizer, WeightGrid};
 use crate::tensor::{flat, untracked};
-
-/// Index of a site in [`QuantPlan::sites`].
-pub type SiteId = usize;
 
 /// The rounded tensors of a model.
 #[derive(Debug)]

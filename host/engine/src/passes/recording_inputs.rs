@@ -85,12 +85,12 @@ pub struct FilledInputs {
 
 /// The buffers of a recording's inputs.
 #[derive(Debug)]
-pub struct ReplayInputs {
+pub struct RecordingInputs {
     /// Of some inputs each, in order.
     buffers: Vec<(usize, Arc<InputBuffer>)>,
 }
 
-impl ReplayInputs {
+impl RecordingInputs {
     /// Buffers for tensors of these lengths.
     fn new(lens: &[usize], device: &CubeDevice) -> Self {
         let mut first = 0;
