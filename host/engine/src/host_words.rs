@@ -3,14 +3,15 @@
 
 use std::cell::RefCell;
 
-use burn::tensor::{DType, Shape};
+use burn::tensor::Shape;
 use burn_cubecl::{CubeBackend, CubeDevice, tensor::CubeTensor};
 use parking_lot::Mutex;
 
-use crate::kernel_text::upload;
+use crate::{
+    kernel_text::upload,
+    tensor::flat_places::{ALIGNMENT, part},
+};
 
-/// Words between two values: devices bind parts of buffers at multiples of up to 512 bytes.
-const ROOM: usize = 128;
 /// Scale and inverse of a cast without scales.
 const ONE: [f32; 2] = [1.0, 1.0];
 
@@ -30,7 +31,7 @@ pub fn words(step: u64, pairs: impl Iterator<Item = Option<[f32; 2]>>) -> Vec<f3
     // Keys have the low bits of a step.
     let mut words = vec![f32::from_bits(step as u32)];
     for pair in pairs {
-        words.resize(words.len().next_multiple_of(ROOM), 0.0);
+        words.resize(words.len().next_multiple_of(ALIGNMENT), 0.0);
         words.extend(pair.unwrap_or_default());
     }
     words
@@ -44,11 +45,8 @@ pub fn begin(words: Option<CubeTensor>) {
 
 /// Words of the recording that is made on a device.
 fn of_recording(device: &CubeDevice, start: usize, shape: Shape) -> Option<CubeTensor> {
-    let words = OF_RECORDING.lock().clone().filter(|words| words.device == *device)?;
-    let bytes = |words: usize| 4 * words as u64;
-    let end = words.handle.size_in_used() - bytes(start + shape.num_elements());
-    let handle = words.handle.clone().offset_start(bytes(start)).offset_end(end);
-    Some(CubeTensor::new_contiguous(words.client.clone(), device.clone(), shape, handle, DType::F32))
+    let words = OF_RECORDING.lock();
+    words.as_ref().filter(|words| words.device == *device).map(|words| part(words, start, shape))
 }
 
 /// The bits of a step, `[1]`.
@@ -73,7 +71,7 @@ pub fn step_word(device: &CubeDevice, step: u64) -> CubeTensor {
 #[must_use]
 pub fn scale_pair(device: &CubeDevice, pair: [f32; 2], site: Option<usize>) -> CubeTensor {
     let shape = Shape::from([1, 2]);
-    if let Some(pair) = site.and_then(|site| of_recording(device, ROOM * (1 + site), shape.clone())) {
+    if let Some(pair) = site.and_then(|site| of_recording(device, ALIGNMENT * (1 + site), shape.clone())) {
         return pair;
     }
     let new = || upload::<CubeBackend>(device, shape, pair.to_vec());
@@ -97,7 +95,7 @@ mod tests {
     #[test]
     fn words_are_where_kernels_are_given_them() {
         let words = words(3, [None, Some([4.0, 0.25])].into_iter());
-        assert_eq!((words[0].to_bits(), &words[ROOM..ROOM + 2]), (3, &[0.0, 0.0][..]));
-        assert_eq!(words[2 * ROOM..], [4.0, 0.25]);
+        assert_eq!((words[0].to_bits(), &words[ALIGNMENT..ALIGNMENT + 2]), (3, &[0.0, 0.0][..]));
+        assert_eq!(words[2 * ALIGNMENT..], [4.0, 0.25]);
     }
 }

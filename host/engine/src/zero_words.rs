@@ -14,13 +14,11 @@ use cubecl::prelude::*;
 use crate::{
     cube_parts::{UNITS, elements},
     kernel_text::cubes,
+    tensor::flat_places::{ALIGNMENT, part},
 };
 
 /// Words of a buffer.
 const BUFFER: usize = 1 << 16;
-/// Words between two possible places: devices bind parts of buffers at multiples of up to 512 bytes.
-const ALIGNMENT: usize = 128;
-
 /// The rest of a buffer: the words from the second field on are zero and not given away. The third field is the time
 /// of [`TIMES`] at which it was begun.
 type Rest = (CubeTensor, usize, u64);
@@ -65,12 +63,9 @@ pub fn zero_words(device: &CubeDevice, words: usize) -> CubeTensor {
         if *next + words > BUFFER || *begun != now {
             (*buffer, *next, *begun) = (zeros(BUFFER), 0, now);
         }
-        let bytes = |words: usize| 4 * words as u64;
-        let end = buffer.handle.size_in_used() - bytes(*next + words);
-        let handle = buffer.handle.clone().offset_start(bytes(*next)).offset_end(end);
+        let zeros = part(buffer, *next, [words]);
         *next += words.next_multiple_of(ALIGNMENT);
-        let shape = Shape::from([words]);
-        CubeTensor::new_contiguous(buffer.client.clone(), device.clone(), shape, handle, DType::F32)
+        zeros
     })
 }
 

@@ -240,8 +240,9 @@ impl Recording {
         let device = of.params.values[0].device();
         let _filled = self.inputs.fill(&of.params.values, of.batches, of.words());
         // SAFETY: all memory that the graph reads or writes is alive: `self` holds inputs and results, the plan in
-        // `kind` the constants of casts, and the graph itself guards the pages of all other tensors. The thread that
-        // recorded it copied the inputs, and reads the results, so that all are in the order of one stream.
+        // `kind` and the device's thread the constants of casts, and the graph guards the pages of all other tensors.
+        // The thread that recorded it copied the inputs and reads the results, so that all are in the order of one
+        // stream.
         let replayed = unsafe { Dispatch::graph_replay(device.as_dispatch(), &self.graph) };
         replayed.map_err(|error| device_faults::failed("recorded passes", error))?;
         Ok(self.gradients.clone())

@@ -23,6 +23,7 @@ use crate::{
     kernel_text::{cubes, upload},
     tensor::{
         batch::{TensorBatch, TensorBatchMetadata, batch, unbatched},
+        flat_places::part,
         gather_kernel::gather,
     },
     zero_words::zero_words,
@@ -153,13 +154,7 @@ fn empty(beside: &CubeTensor, len: usize, dtype: DType) -> CubeTensor {
 
 /// The parts of a buffer from these places on, of these lengths.
 fn parts(of: &CubeTensor, parts: impl Iterator<Item = [usize; 2]>) -> TensorBatch<CubeBackend> {
-    let size = of.elem_size();
-    let part = |[place, len]: [usize; 2]| {
-        let end = of.handle.size_in_used() - ((place + len) * size) as u64;
-        let handle = of.handle.clone().offset_start((place * size) as u64).offset_end(end);
-        CubeTensor::new_contiguous(of.client.clone(), of.device.clone(), Shape::from([len]), handle, of.dtype)
-    };
-    parts.map(part).collect()
+    parts.map(|[place, len]| part(of, place, [len])).collect()
 }
 
 impl WeightOps for CubeBackend {

@@ -5,13 +5,22 @@ use burn_cubecl::{ops::numeric::empty_device_contiguous_dtype, tensor::CubeTenso
 use cubecl::client::Client;
 
 /// Elements between two possible places: devices bind parts of buffers at multiples of up to 512 bytes.
-const ALIGNMENT: usize = 128;
+pub(crate) const ALIGNMENT: usize = 128;
 /// Most elements of a buffer of several tensors: kernels address elements with 31 bits.
 const MOST_ELEMENTS: usize = 1 << 30;
 
 /// The first element and the number of elements of each tensor `[n]` in a buffer of f32.
 #[derive(Debug)]
 pub(crate) struct FlatPlaces(Vec<[usize; 2]>);
+
+/// The part of a flat tensor from element `start` on, in the same memory.
+pub(crate) fn part(of: &CubeTensor, start: usize, shape: impl Into<Shape>) -> CubeTensor {
+    let (shape, size) = (shape.into(), of.elem_size());
+    let bytes = |elements: usize| (elements * size) as u64;
+    let end = of.handle.size_in_used() - bytes(start + shape.num_elements());
+    let handle = of.handle.clone().offset_start(bytes(start)).offset_end(end);
+    CubeTensor::new_contiguous(of.client.clone(), of.device.clone(), shape, handle, of.dtype)
+}
 
 /// The elements of a buffer that a tensor of this length takes.
 fn room(len: usize) -> usize {
@@ -74,11 +83,7 @@ impl FlatPlaces {
     /// A tensor's part of a buffer.
     pub(crate) fn part(&self, of: &CubeTensor, index: usize) -> CubeTensor {
         let [start, len] = self.0[index];
-        let bytes = |elements: usize| 4 * elements as u64;
-        let end = of.handle.size_in_used() - bytes(start + len);
-        let handle = of.handle.clone().offset_start(bytes(start)).offset_end(end);
-        let shape = Shape::from([len]);
-        CubeTensor::new_contiguous(of.client.clone(), of.device.clone(), shape, handle, DType::F32)
+        part(of, start, [len])
     }
 }
 

@@ -8,7 +8,7 @@ const ON: (&str, &str) = ("ALTGRAD_GRAPHS", "on");
 /// Fewer lines of the software device.
 const LOG: (&str, &str) = ("ALTGRAD_LOG", "info,wgpu_hal=off");
 
-/// The options of a run of eight steps, the last four or five of which are replayed.
+/// The options of a run of eight steps, of which two to five at the end are replayed.
 fn options<'a>(set: &[&'a str]) -> Vec<&'a str> {
     let set = ["train.max_steps=8", "train.eval_interval=4"].iter().chain(set);
     set.flat_map(|set| ["--set", set]).collect()
