@@ -6,15 +6,23 @@
 
 #[cfg(feature = "gpu")]
 mod backward_kernel;
+#[cfg(feature = "gpu")]
+mod forward_kernel;
 mod head;
 mod intermediate;
 #[cfg(feature = "gpu")]
 mod kernel;
+#[cfg(feature = "gpu")]
+mod kernel_choice;
 mod monitor;
 #[cfg(feature = "gpu")]
 mod monitor_kernel;
 #[cfg(feature = "gpu")]
+mod products;
+#[cfg(feature = "gpu")]
 mod tile;
+#[cfg(feature = "gpu")]
+mod tiling;
 
 use std::sync::{Arc, OnceLock};
 
@@ -22,6 +30,8 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Bool, Device, Tensor, TensorData, activation};
 use rayon::prelude::*;
 
+#[cfg(feature = "gpu")]
+pub(crate) use self::kernel_choice::choices;
 pub use self::{
     head::AttentionShape,
     monitor::{AttentionMonitor, AttentionStats, RequestedAttention},

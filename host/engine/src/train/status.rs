@@ -22,11 +22,16 @@ use crate::{
 };
 
 #[cfg(feature = "gpu")]
-use {crate::tensor::product_strategy::choices, altgrad_run_folder::record::Gpu};
+use {
+    crate::{fused_ops::attention, tensor::product_strategy},
+    altgrad_run_folder::record::Gpu,
+};
 
-/// The kernels of products, of which the CPU has one.
-#[cfg(not(feature = "gpu"))]
+/// The kernels of products, those of attention included. The CPU has one.
 fn choices() -> BTreeMap<String, String> {
+    #[cfg(feature = "gpu")]
+    return product_strategy::choices().into_iter().chain(attention::choices()).collect();
+    #[cfg(not(feature = "gpu"))]
     BTreeMap::new()
 }
 

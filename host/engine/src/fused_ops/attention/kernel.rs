@@ -1,8 +1,9 @@
-//! Attention on GPUs: one kernel forward, two backward. A cube computes a tile of queries, or of keys, of one head; a
-//! unit has one score of a pair of tiles.
+//! Attention on GPUs: one kernel forward, two backward. A cube computes a tile of queries, or of keys, of one head.
 //!
 //! The normalized probabilities are what the second product multiplies, rounded in bf16, so that a first pass over the
 //! keys finds the largest score and the sum of exponentials of each query. All sums have a fixed order.
+
+use std::fmt;
 
 use burn::tensor::Shape;
 use burn_cubecl::tensor::CubeTensor;
@@ -10,18 +11,37 @@ use cubecl::prelude::*;
 
 use super::{
     backward_kernel::{gradient_of_keys_and_values, gradient_of_queries},
+    forward_kernel::forward,
     head::AttentionShape,
-    tile::{STATS, dot, load, rounded, row_sum},
+    products::{Products, TensorCores, Units},
+    tiling::Tiling,
 };
-use crate::{
-    cube_parts::elements,
-    fused_ops::device::{DeviceFunction, empty},
-};
+use crate::{cube_parts::elements, fused_ops::device::empty};
 
 /// The widest heads whose tiles fit into the shared memory that GPUs have, 32 KiB.
 pub(super) const MAX_HEAD_WIDTH: usize = 128;
 /// Most cubes of a launch: devices promise 65,535.
 const MAX_CUBES: usize = 1 << 15;
+
+/// What multiplies tiles, and their extents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kernels {
+    /// The units of a cube, in f32.
+    Units(Tiling),
+    /// Tensor cores, in bf16.
+    TensorCores(Tiling),
+}
+
+impl fmt::Display for Kernels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, tiling) = match self {
+            Self::Units(tiling) => ("units", tiling),
+            Self::TensorCores(tiling) => ("tensor cores", tiling),
+        };
+        write!(f, "{what}, tiles of {}", tiling.side)
+    }
+}
+
 /// Attention from the stacked q, k and v, `[batch, block, 3 width]`, and, if it `has_mask`, a factor of each
 /// probability, `[batch, heads, block, block]`.
 #[derive(Debug, Clone, Copy)]
@@ -35,38 +55,49 @@ pub struct DeviceAttention {
 }
 
 impl DeviceAttention {
-    /// Queries, and keys, of a tile.
-    fn tile(&self) -> usize {
-        if self.shape.head_width() <= 64 { 16 } else { 8 }
-    }
-
-    /// The cubes of a launch over all tiles.
-    fn cubes(&self) -> CubeCount {
+    /// The cubes of a launch over all tiles, and the units of each.
+    fn cubes(&self, tiling: Tiling) -> (CubeCount, CubeDim) {
         let AttentionShape { batch, block, heads, .. } = self.shape;
-        CubeCount::new_1d((batch * heads * block.div_ceil(self.tile())).min(MAX_CUBES) as u32)
+        let cubes = (batch * heads * block.div_ceil(tiling.side)).min(MAX_CUBES);
+        (CubeCount::new_1d(cubes as u32), CubeDim::new_1d(tiling.units as u32))
     }
 
-    fn units(&self) -> CubeDim {
-        CubeDim::new_1d((self.tile() * self.tile()) as u32)
-    }
-}
-
-impl DeviceFunction for DeviceAttention {
-    fn inputs(&self) -> usize {
-        1 + usize::from(self.has_mask)
+    /// The forward pass by given kernels.
+    pub(super) fn forward_by(&self, kernels: Kernels, inputs: [CubeTensor; 3], outputs: [CubeTensor; 2]) {
+        match kernels {
+            Kernels::Units(tiling) => self.launch_forward::<Units>(tiling, inputs, outputs),
+            Kernels::TensorCores(tiling) => self.launch_forward::<TensorCores>(tiling, inputs, outputs),
+        }
     }
 
-    fn shapes(&self, _: [&Shape; 3]) -> [Shape; 2] {
-        let AttentionShape { batch, block, heads, width } = self.shape;
-        [Shape::from([batch, block, width]), Shape::from([batch * heads * block * STATS])]
+    /// The backward pass by given kernels; writes the gradient of q, k and v.
+    pub(super) fn backward_by(
+        &self,
+        kernels: Kernels,
+        inputs: [CubeTensor; 3],
+        (stats, grad): (CubeTensor, CubeTensor),
+        to: CubeTensor,
+    ) {
+        match kernels {
+            Kernels::Units(tiling) => self.launch_backward::<Units>(tiling, inputs, (stats, grad), to),
+            Kernels::TensorCores(tiling) => {
+                self.launch_backward::<TensorCores>(tiling, inputs, (stats, grad), to);
+            }
+        }
     }
 
-    fn forward(&self, [qkv, mask, _]: [CubeTensor; 3], [y, stats]: [CubeTensor; 2], _: bool) {
+    fn launch_forward<P: Products>(
+        &self,
+        tiling: Tiling,
+        [qkv, mask, _]: [CubeTensor; 3],
+        [y, stats]: [CubeTensor; 2],
+    ) {
         let (client, elements) = (qkv.client.clone(), elements(&y));
-        forward::launch(
+        let (cubes, units) = self.cubes(tiling);
+        forward::launch::<P>(
             &client,
-            self.cubes(),
-            self.units(),
+            cubes,
+            units,
             qkv.into_buffer_arg(),
             mask.into_buffer_arg(),
             y.into_buffer_arg(),
@@ -75,28 +106,27 @@ impl DeviceFunction for DeviceAttention {
             self.shape.block as u32,
             self.shape.heads as u32,
             self.shape.scale(),
-            self.shape.head_width(),
-            self.tile() as u32,
+            tiling,
             self.has_mask,
             self.to_bf16,
         );
     }
 
-    /// The mask has no gradient: dropout draws it.
-    fn backward(
+    fn launch_backward<P: Products>(
         &self,
+        tiling: Tiling,
         [qkv, mask, _]: [CubeTensor; 3],
-        stats: CubeTensor,
-        grad: CubeTensor,
-        [to, ..]: [CubeTensor; 3],
+        (stats, grad): (CubeTensor, CubeTensor),
+        to: CubeTensor,
     ) {
         let AttentionShape { batch, block, heads, .. } = self.shape;
         let (client, elements) = (qkv.client.clone(), elements(&grad));
         let means = empty(&qkv, Shape::from([batch * heads * block]));
-        gradient_of_queries::launch(
+        let (cubes, units) = self.cubes(tiling);
+        gradient_of_queries::launch::<P>(
             &client,
-            self.cubes(),
-            self.units(),
+            cubes.clone(),
+            units,
             qkv.clone().into_buffer_arg(),
             mask.clone().into_buffer_arg(),
             stats.clone().into_buffer_arg(),
@@ -107,15 +137,14 @@ impl DeviceFunction for DeviceAttention {
             block as u32,
             heads as u32,
             self.shape.scale(),
-            self.shape.head_width(),
-            self.tile() as u32,
+            tiling,
             self.has_mask,
             self.to_bf16,
         );
-        gradient_of_keys_and_values::launch(
+        gradient_of_keys_and_values::launch::<P>(
             &client,
-            self.cubes(),
-            self.units(),
+            cubes,
+            units,
             qkv.into_buffer_arg(),
             mask.into_buffer_arg(),
             stats.into_buffer_arg(),
@@ -126,121 +155,9 @@ impl DeviceFunction for DeviceAttention {
             block as u32,
             heads as u32,
             self.shape.scale(),
-            self.shape.head_width(),
-            self.tile() as u32,
+            tiling,
             self.has_mask,
             self.to_bf16,
         );
-    }
-}
-
-#[cube(launch)]
-fn forward(
-    qkv: &[f32],
-    mask: &[f32],
-    y: &mut [f32],
-    stats: &mut [f32],
-    elements: u32,
-    block: u32,
-    heads: u32,
-    scale: f32,
-    #[comptime] width: usize,
-    #[comptime] tile: u32,
-    #[comptime] has_mask: bool,
-    #[comptime] to_bf16: bool,
-) {
-    let mut queries = Shared::<[f32]>::new_slice(comptime!(tile as usize * (width + 1)));
-    let mut others = Shared::<[f32]>::new_slice(comptime!(tile as usize * (width + 1)));
-    let mut weights = Shared::<[f32]>::new_slice(comptime!((tile * tile) as usize));
-    let mut sums = Array::<f32>::new(comptime!(width.div_ceil(tile as usize)));
-    let (i, j) = (UNIT_POS / tile, UNIT_POS % tile);
-    let tiles = block.div_ceil(tile);
-    let all = heads as usize * width;
-    let work = elements / (block * comptime!(width as u32)) * tiles;
-    let mut number = CUBE_POS as u32;
-    while number < work {
-        let (head, first) = (number / tiles, number % tiles * tile);
-        let start = (head / heads * block) as usize * 3 * all + (head % heads) as usize * width;
-        let query = first + i;
-        load(&mut queries, qkv, start, 3 * all, first, block, width, tile, to_bf16);
-        let mut top = f32::new(f32::MIN);
-        let mut sum = 0.0f32;
-        let mut keys = 0u32;
-        while keys <= first {
-            load(&mut others, qkv, start + all, 3 * all, keys, block, width, tile, to_bf16);
-            sync_cube();
-            if keys + j <= query && query < block {
-                let score = dot(&queries, i, &others, j, width) * scale;
-                let larger = max(top, score);
-                sum = sum * f32::exp(top - larger) + f32::exp(score - larger);
-                top = larger;
-            }
-            sync_cube();
-            keys += tile;
-        }
-        weights[UNIT_POS as usize] = top;
-        sync_cube();
-        let mut row_top = f32::new(f32::MIN);
-        for other in 0..tile {
-            row_top = max(row_top, weights[(i * tile + other) as usize]);
-        }
-        let total = row_sum(sum * f32::exp(top - row_top), &mut weights, tile);
-        let inverse = 1.0f32 / total;
-        for part in 0..comptime!(width.div_ceil(tile as usize)) {
-            sums[part] = 0.0f32;
-        }
-        let mut inner = 0.0f32;
-        keys = 0u32;
-        while keys <= first {
-            sync_cube();
-            load(&mut others, qkv, start + all, 3 * all, keys, block, width, tile, to_bf16);
-            sync_cube();
-            let mut probability = 0.0f32;
-            if keys + j <= query && query < block {
-                let below = dot(&queries, i, &others, j, width) * scale - row_top;
-                let exponential = f32::exp(below);
-                inner += below * exponential;
-                probability = exponential * inverse;
-                if comptime!(has_mask) {
-                    probability *=
-                        mask[(head * block + query) as usize * block as usize + (keys + j) as usize];
-                }
-                probability = rounded(probability, to_bf16);
-            }
-            sync_cube();
-            weights[UNIT_POS as usize] = probability;
-            load(&mut others, qkv, start + 2 * all, 3 * all, keys, block, width, tile, to_bf16);
-            sync_cube();
-            for part in 0..comptime!(width.div_ceil(tile as usize)) {
-                let column = j as usize + part * comptime!(tile as usize);
-                if column < width {
-                    let mut value = sums[part];
-                    for key in 0..tile {
-                        value += weights[(i * tile + key) as usize]
-                            * others[key as usize * comptime!(width + 1) + column];
-                    }
-                    sums[part] = value;
-                }
-            }
-            keys += tile;
-        }
-        let inner = row_sum(inner, &mut weights, tile);
-        if query < block {
-            let row = ((head / heads) * block + query) as usize * all + (head % heads) as usize * width;
-            for part in 0..comptime!(width.div_ceil(tile as usize)) {
-                let column = j as usize + part * comptime!(tile as usize);
-                if column < width {
-                    y[row + column] = sums[part];
-                }
-            }
-            if j == 0u32 {
-                let at = (head * block + query) as usize * comptime!(STATS);
-                stats[at] = row_top;
-                stats[at + 1] = inverse;
-                stats[at + 2] = f32::ln(total) - inner * inverse;
-            }
-        }
-        sync_cube();
-        number += CUBE_COUNT as u32;
     }
 }

@@ -5,7 +5,7 @@ use burn::tensor::Shape;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{head::AttentionShape, tile::STATS};
+use super::{head::AttentionShape, tiling::STATS};
 use crate::{
     cube_parts::{INFINITY, MAGNITUDE, QUIET, UNITS, cube_max, cube_sum, ordered, unordered},
     fused_ops::device::DeviceFunction,
