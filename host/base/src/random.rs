@@ -25,6 +25,9 @@ pub enum Stream {
     Curvature = 6,
 }
 
+/// Bits of a dropout mask's number within its micro-batch, the lowest ones of its counter.
+pub const MASK_BITS: u32 = 16;
+
 /// The generator at `counter` of a stream: seed, stream and counter together are its key, so no two
 /// generators share a sequence however much is drawn.
 #[must_use]

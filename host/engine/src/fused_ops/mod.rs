@@ -9,6 +9,8 @@
 pub mod attention;
 #[cfg(feature = "gpu")]
 pub mod device;
+#[cfg(feature = "gpu")]
+pub mod dropout_kernel;
 mod function;
 pub mod gelu;
 #[cfg(feature = "gpu")]

@@ -148,7 +148,7 @@ impl Gpt {
         let scope = pass.scope(layout.c_attn.weight, ".c_attn.weight");
         let qkv = norms::qk(pass, layout, self.ungrouped(pass.linear(layout.c_attn, x)), shape);
         let qkv = positions::rotated(pass.layout.parts.positions, qkv, shape, scope);
-        let mask = pass.dropout.mask([batch, shape.heads, block, block].into(), &qkv.device());
+        let mask = pass.dropout.mask([batch, shape.heads, block, block].into(), &qkv);
         let casts = pass.quant.values(layout.c_attn.weight, pass.micro_batch);
         let qkv = casts.cast_gradient(Role::QkvGrad, casts.cast(Role::Qkv, qkv));
         let monitor = pass.attention.map(|monitor| (monitor, layout.c_attn.weight));

@@ -100,7 +100,8 @@ impl TrainModel {
         #[cfg(feature = "gpu")]
         if self.recorder.is_on() {
             let batches = batches.collect::<Result<Vec<_>, _>>()?;
-            let inputs = PassInputs { params, quant, loss_scale, batches: &batches, observers };
+            let inputs =
+                PassInputs { params, quant, loss_scale, batches: &batches, first_micro_batch, observers };
             return self.recorder.gradients(inputs, &|params, batches| {
                 let batches = batches.into_iter().map(Ok);
                 self.backward(params, (quant, loss_scale), batches, first_micro_batch, observers)
@@ -166,7 +167,7 @@ impl TrainModel {
         let mut sums: Vec<Tensor<1>> = Vec::new();
         for (index, batch) in batches.enumerate() {
             let batch = batch?.into();
-            let dropout = Dropout::train(self.dropout, self.seed, first_micro_batch + index as u64);
+            let dropout = Dropout::train(self.dropout, self.seed, (first_micro_batch, index as u32));
             let values = params.values.iter();
             let weights: Vec<Tensor<1>> =
                 values.map(|value| Tensor::from_inner(value.clone()).require_grad()).collect();

@@ -1,8 +1,8 @@
 //! Passes that a GPU records once and replays: one call to the driver instead of one for each kernel (CUDA graphs).
 //!
 //! A replay computes what the recorded launches computed, with the values that are then in the memory they read.
-//! Inputs are copied there before ([`super::recording_inputs`]), the step of random keys and scales of earlier steps
-//! among them ([`host_words`]). Whatever else the host passes to a kernel stays as it was recorded. Passes with such
+//! Inputs are copied there before ([`super::recording_inputs`]), the step of random keys, the micro-batch of dropout
+//! masks and scales of earlier steps among them ([`host_words`]). Whatever else the host passes to a kernel stays as it was recorded. Passes with such
 //! values are not recorded ([`QuantPlan::varies_by`]), and the first replay is compared bit for bit with passes of the
 //! same step that launch their kernels one by one.
 
@@ -75,6 +75,7 @@ pub(super) struct PassInputs<'a> {
     pub(super) quant: &'a Quantizer,
     pub(super) loss_scale: Option<f32>,
     pub(super) batches: &'a [Batch],
+    pub(super) first_micro_batch: u64,
     pub(super) observers: Observers<'a>,
 }
 
@@ -101,12 +102,11 @@ impl std::fmt::Debug for Recording {
 impl Recorder {
     /// A recorder for passes on a device, if the process asks for one.
     #[must_use]
-    pub fn for_device(device: &ComputeDevice, plan: &QuantPlan, dropout: f32) -> Self {
+    pub fn for_device(device: &ComputeDevice, plan: &QuantPlan) -> Self {
         let Some(asked) = env::var_os(VARIABLE) else { return Self::default() };
         let on_device = plan.sites().iter().all(|site| site.runs_on(device));
         let obstacle = match device.tensors.as_dispatch() {
             _ if asked != "on" => Some("its only value is on"),
-            DispatchDevice::Cube(_) if dropout > 0.0 => Some("dropout"),
             DispatchDevice::Cube(_) if !on_device => Some("casts in main memory"),
             DispatchDevice::Cube(_) => plan.varies_by(),
             #[allow(unreachable_patterns)]
@@ -181,7 +181,8 @@ impl Recorder {
 impl PassInputs<'_> {
     /// The values that casts take from the host in this step.
     fn words(&self) -> Vec<f32> {
-        host_words::words(self.quant.state.step, self.quant.scales_of_history())
+        let step = [self.quant.state.step, self.first_micro_batch];
+        host_words::words(step, self.quant.scales_of_history())
     }
 }
 

@@ -101,7 +101,7 @@ impl ReadyRun {
             z_loss: config.train.z_loss,
             seed,
             #[cfg(feature = "gpu")]
-            recorder: crate::passes::Recorder::for_device(&device, &state.quant.plan, config.model.dropout),
+            recorder: crate::passes::Recorder::for_device(&device, &state.quant.plan),
             ..TrainModel::new(Gpt { shape, gelu: config.model.gelu })
         };
         let batches = Batches::new(corpus, seed, config.data.batch_size, config.data.block_size);
