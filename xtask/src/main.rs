@@ -6,6 +6,7 @@
 //! book's generated pages. Plugins are found by convention: the folder `plugins/formats/e5m2` holds the package
 //! `altgrad-format-e5m2`, staged as `plugins/e5m2.so`.
 
+mod cuda_on_cpu;
 mod dist;
 mod docs;
 mod files;
@@ -37,7 +38,9 @@ usage: cargo xtask COMMAND
                               so, --texts writes all texts for reading
   test [--all] [ARGS...]      build (dev), stage into target/altgrad-dev, and cargo test --workspace ARGS...; --all adds the tests
                               of kills, I/O errors, browsers, Slurm and the like, more damaged inputs, and examples of documentation
-  test-gpu [ARGS...]          build with CUDA and wgpu (dev), stage into target/altgrad-gpu, and run the GPU tests
+  test-gpu [--cuda-on-cpu] [ARGS...]
+                              build with CUDA and wgpu (dev), stage into target/altgrad-gpu, and run the GPU tests; --cuda-on-cpu
+                              runs them on a CUDA device that is the CPU: it computes the kernels' CUDA text, compiled by g++
   gpu-bundle [--features F] [--most-mib N] [--torch FILE]
                               the GPU tests as an archive, target/altgrad-gpu-bundle.tar.xz, for a machine without Rust: build
                               (release, CUDA unless F says otherwise) and pack, with FILE, a trainer in PyTorch to compare with;
@@ -83,19 +86,34 @@ fn host(args: &[String]) -> Result<u8, io::Error> {
     Ok(code(status))
 }
 
+/// Binaries are started here, one after the other, and not by cargo: the variables of a device that is the CPU would
+/// change the build.
 fn test_gpu(args: &[String]) -> Result<u8, io::Error> {
+    let on_cpu = |arg: &&String| *arg == "--cuda-on-cpu";
+    let mut variables =
+        if args.iter().any(|arg| on_cpu(&arg)) { cuda_on_cpu::variables()? } else { Vec::new() };
+    let args: Vec<&String> = args.iter().filter(|arg| !on_cpu(arg)).collect();
+    let (of_cargo, of_tests) = args.split_at(args.iter().position(|arg| *arg == "--").unwrap_or(args.len()));
+    let (options, filters): (Vec<&str>, Vec<&str>) =
+        of_cargo.iter().map(|arg| arg.as_str()).partition(|arg| arg.starts_with('-'));
+    let of_tests: Vec<&str> =
+        filters.into_iter().chain(of_tests.iter().skip(1).map(|arg| arg.as_str())).collect();
     let with = ["--features", "cuda,wgpu", "-p", "altgrad-fixture-misbehaver"].map(String::from);
-    let folder = stage(&GPU, &with)?;
-    let mut command = cargo();
+    variables.push(("ALTGRAD_STAGE", stage(&GPU, &with)?.display().to_string()));
+    let mut build = cargo();
     // The packages of the build before: otherwise their dependencies would be built again with other features.
-    command.args(["test", "--no-fail-fast"]).args(packages(&plugins()?)).args(with).args([
-        "-p",
-        "altgrad-engine",
-        "-p",
-        "altgrad-end-to-end",
-    ]);
-    command.args(GPU_TESTS.iter().flat_map(|test| ["--test", test])).args(args).env("ALTGRAD_STAGE", folder);
-    Ok(code(command.status()?))
+    build.arg("test").args(packages(&plugins()?)).args(with).args(["-p", "altgrad-engine"]);
+    build.args(["-p", "altgrad-end-to-end"]).args(GPU_TESTS.iter().flat_map(|test| ["--test", test]));
+    let binaries = match tests::built(build.args(options))? {
+        Ok(binaries) => binaries,
+        Err(status) => return Ok(code(status)),
+    };
+    let mut failed = 0;
+    for binary in binaries {
+        let status = binary.command(&of_tests, &variables).status()?;
+        failed = failed.max(code(status));
+    }
+    Ok(failed)
 }
 
 /// The test binaries of GPUs: one of the engine, one of `tests/end-to-end`. The bundle's script names them too.

@@ -7,7 +7,7 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
     sync::{Mutex, PoisonError},
     thread,
     time::Instant,
@@ -52,13 +52,11 @@ pub fn run(args: &[String]) -> Result<u8, io::Error> {
         set_threads(&mut variables, THREADS_PER_CORE * cores);
         return Ok(code(tests.arg("--").args(of_tests).envs(variables).status()?));
     }
-    tests.args(default).args(["--no-run", "--message-format=json-render-diagnostics"]);
-    let built = tests.envs(variables.clone()).stderr(Stdio::inherit()).output()?;
-    if !built.status.success() {
-        return Ok(code(built.status));
-    }
+    let binaries = match built(tests.args(default).envs(variables.clone()))? {
+        Ok(binaries) => binaries,
+        Err(status) => return Ok(code(status)),
+    };
     set_threads(&mut variables, THREADS_PER_CORE);
-    let binaries = Binary::of(&String::from_utf8_lossy(&built.stdout));
     let failed = run_all(binaries, cores, |binary| binary.command(&of_tests, &variables))?;
     let mut examples = 0;
     if all {
@@ -77,9 +75,17 @@ pub fn run(args: &[String]) -> Result<u8, io::Error> {
 const SELECTIONS: [&str; 8] =
     ["--lib", "--bins", "--bin", "--tests", "--test", "--examples", "--example", "--doc"];
 
+/// Builds the tests that a command of cargo would run; else how it ended.
+pub fn built(tests: &mut Command) -> Result<Result<Vec<Binary>, ExitStatus>, io::Error> {
+    tests.args(["--no-run", "--message-format=json-render-diagnostics"]);
+    let built = tests.stderr(Stdio::inherit()).output()?;
+    let of_messages = || Binary::of(&String::from_utf8_lossy(&built.stdout));
+    Ok(if built.status.success() { Ok(of_messages()) } else { Err(built.status) })
+}
+
 /// A test binary.
 #[derive(Debug)]
-struct Binary {
+pub struct Binary {
     executable: PathBuf,
     folder: PathBuf,
     package: String,
@@ -110,7 +116,7 @@ impl Binary {
     }
 
     /// Starts the tests where cargo starts them, with the variables that tests read from it.
-    fn command(&self, args: &[&str], variables: &[(&str, String)]) -> Command {
+    pub fn command(&self, args: &[&str], variables: &[(&str, String)]) -> Command {
         let mut command = Command::new(&self.executable);
         command.args(args).envs(variables.iter().cloned()).current_dir(&self.folder);
         command.env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);

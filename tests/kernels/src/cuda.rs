@@ -17,6 +17,13 @@ use tempfile::TempDir;
 
 use crate::{Runner, info};
 
+/// The folder of the shim.
+macro_rules! shim {
+    () => {
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../end-to-end/fixtures/cuda")
+    };
+}
+
 /// Some texts, as one program.
 pub struct CudaOnCpu {
     program: PathBuf,
@@ -44,33 +51,14 @@ pub fn contraction() -> bool {
     return false;
 }
 
-/// Replaces inline PTX, the one thing g++ cannot take.
-fn without_ptx(source: &str) -> String {
-    let mut out = String::new();
-    for line in source.lines() {
-        let Some(rest) = line.trim().strip_prefix("asm volatile(\"atom.relaxed.") else {
-            writeln!(out, "{line}").unwrap();
-            continue;
-        };
-        let operation = &rest[..3];
-        let operands: Vec<&str> =
-            rest.split('(').skip(1).map(|part| part.split(')').next().unwrap()).collect();
-        let [result, place, value] = operands.as_slice() else { panic!("unknown PTX: {line}") };
-        writeln!(out, "{result} = shim_atomic_{operation}({place}, {value});").unwrap();
-    }
-    assert!(!out.contains("asm "), "PTX that the shim does not know");
-    out
-}
-
 impl CudaOnCpu {
     /// Compiles some texts; `contract` allows g++ to use fma.
     #[must_use]
     pub fn of(texts: Vec<KernelText>, contract: bool) -> Self {
-        let (mut code, mut table) = (String::from("#include \"cuda_on_cpu.h\"\n"), String::new());
+        let (mut code, mut table) = (String::from("#include \"serve.h\"\n"), String::new());
         let mut kernels = HashMap::new();
         for (number, text) in texts.into_iter().enumerate() {
-            let source = without_ptx(&text.source).replace("extern \"C\"", "static");
-            writeln!(code, "namespace k{number} {{\n{source}\n}}").unwrap();
+            writeln!(code, "namespace k{number} {{\n{}\n}}", text.source).unwrap();
             let entry = &text.entry;
             writeln!(table, "[](shim::Job &job) {{ shim::launch(k{number}::{entry}, job); }},").unwrap();
             kernels.insert(text.source.to_string(), number);
@@ -79,12 +67,15 @@ impl CudaOnCpu {
         let dir = tempfile::tempdir().unwrap();
         let (file, program) = (dir.path().join("kernels.cpp"), dir.path().join("kernels"));
         fs::write(&file, code).unwrap();
+        let edited =
+            Command::new("sed").args(["-E", "-i", "-f", concat!(shim!(), "/text.sed")]).arg(&file).status();
+        assert!(edited.unwrap().success());
         let contraction =
             if contract { ["-ffp-contract=fast", "-mfma"] } else { ["-ffp-contract=off", "-mno-fma"] };
         let output = Command::new("g++")
             .args(["-std=c++17", "-O1", "-fno-strict-aliasing", "-w"])
             .args(contraction)
-            .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/shim"))
+            .arg(concat!("-I", shim!()))
             .args([file.as_os_str(), "-o".as_ref(), program.as_os_str()])
             .output()
             .unwrap();

@@ -77,8 +77,9 @@ fn kernels_take_their_length_from_the_shape() {
     insta::assert_snapshot!(lines.join("\n"), @r"
     host/engine/src/fused_ops/attention/backward_kernel.rs gradient_of_keys_and_values: elements
     host/engine/src/fused_ops/attention/backward_kernel.rs gradient_of_queries: elements
-    host/engine/src/fused_ops/attention/kernel.rs forward: elements
+    host/engine/src/fused_ops/attention/forward_kernel.rs forward: elements
     host/engine/src/fused_ops/attention/monitor_kernel.rs summarize: elements
+    host/engine/src/fused_ops/dropout_kernel.rs draw: elements
     host/engine/src/fused_ops/gelu_kernel.rs gelu: elements
     host/engine/src/fused_ops/gelu_kernel.rs gelu_backward: elements
     host/engine/src/fused_ops/loss_kernel.rs cross_entropy_of_rows: elements
