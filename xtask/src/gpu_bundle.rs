@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use crate::{Build, GPU_TESTS, cargo, copy, packages, plugins, root, stage, target_dir};
+use crate::{Build, copy, gpu_tests, root, stage, target_dir};
 
 /// The script of the archive with its modules, and the run file that it trains.
 const FILES: [&str; 6] = [
@@ -101,22 +101,10 @@ fn copy_tests(to: &Path, build_args: &[String]) -> Result<(), io::Error> {
         fs::remove_dir_all(to)?;
     }
     fs::create_dir_all(to)?;
-    let mut build = cargo();
-    build.args(["test", "--no-run", "--profile", PACKED.profile]).args(packages(&plugins()?));
-    build.args(["-p", "altgrad-engine", "-p", "altgrad-end-to-end"]);
-    build.args(GPU_TESTS.iter().flat_map(|test| ["--test", test])).args(build_args);
-    let output = build.output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        return Err(io::Error::other(said.into_owned()));
-    }
-    for test in GPU_TESTS {
-        // Executable tests/gpu/main.rs (target/release/deps/gpu-0123456789abcdef)
-        let source = format!("Executable tests/{test}/main.rs");
-        let line = said.lines().find(|line| line.contains(&source));
-        let path = line.and_then(|line| line.split(['(', ')']).nth(1));
-        let path = path.ok_or_else(|| io::Error::other(format!("cargo built no test `{test}`: {said}")))?;
-        copy(&root().join(path), &to.join(test))?;
+    for test in
+        gpu_tests(PACKED.profile, build_args)?.map_err(|_| io::Error::other("the tests' build failed"))?
+    {
+        copy(&test.executable, &to.join(test.target()))?;
     }
     Ok(())
 }

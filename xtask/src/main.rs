@@ -38,7 +38,7 @@ usage: cargo xtask COMMAND
                               so, --texts writes all texts for reading
   test [--all] [ARGS...]      build (dev), stage into target/altgrad-dev, and cargo test --workspace ARGS...; --all adds the tests
                               of kills, I/O errors, browsers, Slurm and the like, more damaged inputs, and examples of documentation
-  test-gpu [--cuda-on-cpu] [ARGS...]
+  test-gpu [--cuda-on-cpu] [ARGS OF TESTS...]
                               build with CUDA and wgpu (dev), stage into target/altgrad-gpu, and run the GPU tests; --cuda-on-cpu
                               runs them on a CUDA device that is the CPU: it computes the kernels' CUDA text, compiled by g++
   gpu-bundle [--features F] [--most-mib N] [--torch FILE]
@@ -86,34 +86,34 @@ fn host(args: &[String]) -> Result<u8, io::Error> {
     Ok(code(status))
 }
 
-/// Binaries are started here, one after the other, and not by cargo: the variables of a device that is the CPU would
-/// change the build.
+/// The tests get all arguments but the one that is read here. They are not started by cargo: the variables of a device
+/// that is the CPU would change the build.
 fn test_gpu(args: &[String]) -> Result<u8, io::Error> {
-    let on_cpu = |arg: &&String| *arg == "--cuda-on-cpu";
-    let mut variables =
-        if args.iter().any(|arg| on_cpu(&arg)) { cuda_on_cpu::variables()? } else { Vec::new() };
-    let args: Vec<&String> = args.iter().filter(|arg| !on_cpu(arg)).collect();
-    let (of_cargo, of_tests) = args.split_at(args.iter().position(|arg| *arg == "--").unwrap_or(args.len()));
-    let (options, filters): (Vec<&str>, Vec<&str>) =
-        of_cargo.iter().map(|arg| arg.as_str()).partition(|arg| arg.starts_with('-'));
-    let of_tests: Vec<&str> =
-        filters.into_iter().chain(of_tests.iter().skip(1).map(|arg| arg.as_str())).collect();
+    let own = "--cuda-on-cpu";
+    let on_cpu = args.iter().any(|arg| arg == own);
+    let mut variables = if on_cpu { cuda_on_cpu::variables()? } else { Vec::new() };
+    let args: Vec<&str> = args.iter().map(String::as_str).filter(|arg| ![own, "--"].contains(arg)).collect();
     let with = ["--features", "cuda,wgpu", "-p", "altgrad-fixture-misbehaver"].map(String::from);
     variables.push(("ALTGRAD_STAGE", stage(&GPU, &with)?.display().to_string()));
-    let mut build = cargo();
-    // The packages of the build before: otherwise their dependencies would be built again with other features.
-    build.arg("test").args(packages(&plugins()?)).args(with).args(["-p", "altgrad-engine"]);
-    build.args(["-p", "altgrad-end-to-end"]).args(GPU_TESTS.iter().flat_map(|test| ["--test", test]));
-    let binaries = match tests::built(build.args(options))? {
+    let binaries = match gpu_tests("test", &with)? {
         Ok(binaries) => binaries,
         Err(status) => return Ok(code(status)),
     };
     let mut failed = 0;
     for binary in binaries {
-        let status = binary.command(&of_tests, &variables).status()?;
+        let status = binary.command(&args, &variables).status()?;
         failed = failed.max(code(status));
     }
     Ok(failed)
+}
+
+/// Builds the tests of GPUs; else how the build ended.
+fn gpu_tests(profile: &str, args: &[String]) -> Result<Result<Vec<tests::Binary>, ExitStatus>, io::Error> {
+    let mut build = cargo();
+    // The packages of the build before: otherwise their dependencies would be built again with other features.
+    build.args(["test", "--profile", profile]).args(packages(&plugins()?));
+    build.args(["-p", "altgrad-engine", "-p", "altgrad-end-to-end"]);
+    tests::built(build.args(GPU_TESTS.iter().flat_map(|test| ["--test", test])).args(args))
 }
 
 /// The test binaries of GPUs: one of the engine, one of `tests/end-to-end`. The bundle's script names them too.

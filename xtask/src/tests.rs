@@ -86,7 +86,7 @@ pub fn built(tests: &mut Command) -> Result<Result<Vec<Binary>, ExitStatus>, io:
 /// A test binary.
 #[derive(Debug)]
 pub struct Binary {
-    executable: PathBuf,
+    pub executable: PathBuf,
     folder: PathBuf,
     package: String,
 }
@@ -113,6 +113,12 @@ impl Binary {
 
     fn name(&self) -> String {
         self.executable.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// The name of its target, which cargo follows by a hash.
+    pub fn target(&self) -> String {
+        let name = self.name();
+        name.rsplit_once('-').map_or(name.clone(), |(target, _)| target.into())
     }
 
     /// Starts the tests where cargo starts them, with the variables that tests read from it.
