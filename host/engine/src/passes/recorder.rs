@@ -2,9 +2,9 @@
 //!
 //! A replay computes what the recorded launches computed, with the values that are then in the memory they read.
 //! Inputs are copied there before ([`super::recording_inputs`]), the step of random keys, the micro-batch of dropout
-//! masks and scales of earlier steps among them ([`host_words`]). Whatever else the host passes to a kernel stays as it was recorded. Passes with such
-//! values are not recorded ([`QuantPlan::varies_by`]), and the first replay is compared bit for bit with passes of the
-//! same step that launch their kernels one by one.
+//! masks and scales of earlier steps among them ([`host_words`]). Whatever else the host passes to a kernel stays as
+//! it was recorded. Passes with such values are not recorded ([`QuantPlan::varies_by`]), and the first replay is
+//! compared bit for bit with passes of the same step that launch their kernels one by one.
 
 use std::{env, sync::Arc};
 
