@@ -19,8 +19,8 @@ pub fn variables() -> Result<Vec<(&'static str, String)>, io::Error> {
         ("LD_LIBRARY_PATH", format!("{}{before}", folder.display())),
         ("CUDA_PATH", folder.join("toolkit").display().to_string()),
         ("ALTGRAD_DEVICES", "cuda:0".into()),
-        // The tensor library's file of compiled kernels names libraries of this folder.
-        ("XDG_STATE_HOME", folder.join("state").display().to_string()),
+        // A file of compiled kernels would name libraries of this folder, and a real driver may have the same versions.
+        ("ALTGRAD_KERNEL_CACHE", "off".into()),
     ])
 }
 
